@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Both first make the environment.
+# PYTHON=python3.12 make TARGET uses that interpreter, in an environment of its own (.venv-python3.12).
+
+PYTHON ?= python3
+VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTHON)))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench bench-compare asan tsan fuzz docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup:  ## make .venv with everything that tests, examples and benchmarks need
+	@tools/setup.sh $(VENV) $(PYTHON)
+
+demo: setup  ## read the text of real pictures (examples/01_ocr)
+	@tools/demo.sh $(VENV)
+
+test: setup  ## run all checks: ruff, clang-format, mypy, ctest, pytest
+	@tools/check_system.sh $(PYTHON) tests
+	@tools/test.sh $(VENV)
+
+lint: setup  ## check style, format and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	tools/clang_format.sh $(VENV) --dry-run --Werror
+	$(VENV)/bin/mypy
+
+format: setup  ## format Python and C++
+	$(VENV)/bin/ruff check --fix-only .
+	$(VENV)/bin/ruff format .
+	tools/clang_format.sh $(VENV) -i
+
+bench: setup  ## measure calls per second and latency
+	$(VENV)/bin/python benchmarks/inprocess.py
+
+bench-compare: setup  ## the same beside peers, which get environments of their own
+	tools/peer_environment.sh .peers/omniback $(PYTHON) omniback==0.2.24
+	$(VENV)/bin/python benchmarks/inprocess.py --omniback .peers/omniback/bin/python
+
+asan: setup  ## run the tests with AddressSanitizer
+	@tools/sanitize.sh $(VENV) address
+
+tsan: setup  ## run the tests with ThreadSanitizer
+	@tools/sanitize.sh $(VENV) thread
+
+fuzz: setup  ## parse a million random texts
+	HAMI_FUZZ_TEXTS=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0
+
+docs: setup  ## write docs/backends.md from the declarations of the backends
+	$(VENV)/bin/python tools/write_backend_docs.py
+
+clean:  ## remove what builds leave behind, environments excepted
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Run every check of the project, each under a heading with its time, and end with a summary.
+#
+# Usage: test.sh VENV
+# A failing check does not stop the others; the exit status tells whether all passed. pytest runs last, and its closing line
+# ends the output.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+venv=$1
+pytest_log=build/pytest.log
+summary=()
+failures=0
+colour=()
+[[ -t 1 ]] && colour=(--color=yes)
+
+check() {
+    local title=$1 started=$SECONDS verdict=passed
+    shift
+    printf '\n==> %s\n    %s\n' "$title" "$*"
+    "$@" || { verdict=FAILED && failures=$((failures + 1)); }
+    printf '    %s: %s after %d s\n' "$title" "$verdict" $((SECONDS - started))
+    summary+=("$(printf '%-34s %-7s %4d s' "$title" "$verdict" $((SECONDS - started)))")
+}
+
+cpp_tests() {
+    tools/build_cpp_tests.sh "$venv" build/cpp && "$venv/bin/ctest" --test-dir build/cpp --output-on-failure
+}
+
+python_tests() {
+    "$venv/bin/python" -m pytest "${colour[@]}" 2>&1 | tee "$pytest_log"
+}
+
+mkdir -p build
+check 'style of Python (ruff check)' "$venv/bin/ruff" check .
+check 'format of Python (ruff format)' "$venv/bin/ruff" format --check .
+check 'format of C++ (clang-format)' tools/clang_format.sh "$venv" --dry-run --Werror
+check 'types (mypy)' "$venv/bin/mypy"
+check 'unit tests of the core (ctest)' cpp_tests
+check 'tests in Python (pytest)' python_tests
+
+printf '\n==> summary\n'
+printf '    %s\n' "${summary[@]}"
+tail -n 1 "$pytest_log"
+exit $((failures > 0))
