@@ -1,0 +1,110 @@
+"""`DecodeImage`: encoded bytes to pixels, with the size checked before a pixel is allocated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from hami.backend import param, register
+from hami.errors import RequestError
+
+from .header import Header, damaged, read_header
+from .picture import Picture, PictureBackend
+
+# A damaged picture is a typed error of its item here; OpenCV's own lines on stderr add nothing to it.
+if "OPENCV_LOG_LEVEL" not in os.environ:
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
+# EXIF orientation -> what brings the stored pixels upright.
+TURNS = {
+    2: lambda p: cv2.flip(p, 1),
+    3: lambda p: cv2.rotate(p, cv2.ROTATE_180),
+    4: lambda p: cv2.flip(p, 0),
+    5: cv2.transpose,
+    6: lambda p: cv2.rotate(p, cv2.ROTATE_90_CLOCKWISE),
+    7: lambda p: cv2.rotate(cv2.transpose(p), cv2.ROTATE_180),
+    8: lambda p: cv2.rotate(p, cv2.ROTATE_90_COUNTERCLOCKWISE),
+}
+BACKGROUNDS = {"white": 255, "black": 0}
+
+
+@register
+class DecodeImage(PictureBackend):
+    """Decode an encoded picture to HxWx3 uint8."""
+
+    color = param("bgr", choices=["bgr", "rgb"], doc="order of the three channels")
+    alpha = param(
+        "drop", choices=["drop", "white", "black"], doc="drop transparency, or lay the picture on a background"
+    )
+    exif = param(True, doc="turn the picture upright as its EXIF orientation says")
+    max_pixels = param(64_000_000, min=1, doc="largest width x height, checked in the header before decoding")
+
+    def apply(self, data: Any, item: dict[str, Any]) -> Picture:
+        """Return the pixels of `data`: bytes, a one-dimensional uint8 array, or a `pathlib.Path` to read."""
+        encoded = encoded_bytes(data)
+        header = read_header(encoded)
+        if header.width * header.height > self.max_pixels:
+            raise RequestError(
+                f"the {header.kind} picture has {header.width} x {header.height} pixels, "
+                f"more than `max_pixels` = {self.max_pixels}",
+                code="image-too-large",
+                help="send a smaller picture, or raise `max_pixels`",
+            )
+        if header.has_alpha and self.alpha != "drop":
+            picture = self.lay_on_background(encoded, header)
+        else:
+            turn = 0 if self.exif else cv2.IMREAD_IGNORE_ORIENTATION
+            picture = decode(encoded, header, cv2.IMREAD_COLOR | turn)
+        return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB) if self.color == "rgb" else picture
+
+    def lay_on_background(self, encoded: bytes, header: Header) -> Picture:
+        """Return BGR pixels with the transparent ones blended into the background."""
+        picture = decode(encoded, header, cv2.IMREAD_UNCHANGED)
+        if picture.dtype == np.uint16:
+            picture = (picture >> 8).astype(np.uint8)
+        if picture.ndim == 2:
+            picture = cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR)
+        if picture.shape[2] == 4:
+            opacity = picture[:, :, 3:].astype(np.float32) / 255
+            background = BACKGROUNDS[self.alpha]
+            picture = np.rint(picture[:, :, :3] * opacity + background * (1 - opacity)).astype(np.uint8)
+        return TURNS[header.orientation](picture) if self.exif and header.orientation > 1 else picture
+
+
+def encoded_bytes(data: Any) -> bytes:
+    """Return the encoded picture that `data` holds, or read it where `data` is a `pathlib.Path`.
+
+    Text is refused: a request that comes from outside must not choose a file of this machine.
+    """
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, Path):
+        return data.read_bytes()
+    if isinstance(data, (bytearray, memoryview)) or (isinstance(data, np.ndarray) and data.dtype == np.uint8):
+        if isinstance(data, np.ndarray) and data.ndim != 1:
+            raise RequestError(
+                f"expected encoded bytes, got an array of shape `{data.shape}`: it looks decoded already",
+                code="image-expected",
+                help="leave `DecodeImage` out for arrays of pixels",
+            )
+        return bytes(data)
+    raise RequestError(
+        f"expected the bytes of an encoded picture, got `{type(data).__name__}`",
+        code="image-expected",
+        help="pass `pathlib.Path(...)` to read a file, or bytes",
+    )
+
+
+def decode(encoded: bytes, header: Header, flags: int) -> Picture:
+    """Decode with OpenCV, whose None and whose exception mean the same: this picture is damaged."""
+    try:
+        picture = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
+    except cv2.error as error:
+        raise damaged(header.kind, "its pixels cannot be decoded") from error
+    if picture is None:
+        raise damaged(header.kind, "its pixels cannot be decoded")
+    return picture
