@@ -38,7 +38,9 @@ class DecodeImage(PictureBackend):
 
     color = param("bgr", choices=["bgr", "rgb"], doc="order of the three channels")
     alpha = param(
-        "drop", choices=["drop", "white", "black"], doc="drop transparency, or lay the picture on a background"
+        "drop",
+        choices=["drop", "white", "black"],
+        doc="drop transparency, or lay the picture on a background",
     )
     exif = param(True, doc="turn the picture upright as its EXIF orientation says")
     max_pixels = param(64_000_000, min=1, doc="largest width x height, checked in the header before decoding")

@@ -35,6 +35,7 @@ class EncodeImage(PictureBackend):
         is_encoded, encoded = cv2.imencode(f".{self.format}", picture, options)
         if not is_encoded:
             raise RequestError(
-                f"a picture of shape `{picture.shape}` cannot be written as `{self.format}`", code="image-unsuitable"
+                f"a picture of shape `{picture.shape}` cannot be written as `{self.format}`",
+                code="image-unsuitable",
             )
         return encoded.tobytes()

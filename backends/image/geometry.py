@@ -17,7 +17,9 @@ class ToSize(PictureBackend):
 
     height = param(type=int, min=1, unit="px", doc="rows of the result")
     width = param(type=int, min=1, unit="px", doc="columns of the result")
-    interpolation = param("linear", choices=list(INTERPOLATIONS), doc="how pixels are made from their neighbours")
+    interpolation = param(
+        "linear", choices=list(INTERPOLATIONS), doc="how pixels are made from their neighbours"
+    )
 
     def resize(self, picture: Picture, height: int, width: int) -> Picture:
         """Return the picture at that size; the third axis stays where there was one."""

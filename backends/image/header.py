@@ -57,23 +57,28 @@ def read_header(data: bytes | memoryview) -> Header:
 
 def damaged(kind: str, why: str) -> RequestError:
     """Return the error of a picture that cannot be decoded."""
-    return RequestError(f"the {kind} picture is damaged: {why}", code="image-damaged", help="send it again, whole")
+    return RequestError(
+        f"the {kind} picture is damaged: {why}", code="image-damaged", help="send it again, whole"
+    )
 
 
 def read_png(data: bytes) -> Header:
-    """Read the IHDR chunk, and the chunks before the pixels that tell of transparency and orientation."""
+    """Read the IHDR chunk, and what the other chunks tell of transparency and orientation.
+
+    Every chunk must end inside the data: OpenCV allocates what a chunk says it holds, up to 4 GB, before reading it.
+    """
     if data[12:16] != b"IHDR":
         raise damaged("PNG", "it does not start with an `IHDR` chunk")
     width, height, _, color_type = struct.unpack_from(">IIBB", data, 16)
-    orientation, has_alpha, position = 1, bool(color_type & 4), 8
-    while position + 8 <= len(data):
+    orientation, has_alpha, position, name = 1, bool(color_type & 4), 8, b""
+    while name != b"IEND" and position + 8 <= len(data):
         size, name = struct.unpack_from(">I4s", data, position)
+        if position + 12 + size > len(data):
+            raise damaged("PNG", f"its `{name!r}` chunk ends after the data")
         if name == b"tRNS":
             has_alpha = True
         elif name == b"eXIf":
             orientation = read_orientation(data[position + 8 : position + 8 + size])
-        elif name in (b"IDAT", b"IEND"):
-            break
         position += size + 12
     return Header("PNG", width, height, orientation, has_alpha)
 

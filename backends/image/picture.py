@@ -41,8 +41,10 @@ class PictureBackend(Backend):
                 raise
             except cv2.error as error:
                 name = type(self).__name__
-                item["error"] = RequestError(f"`{name}` cannot work on this picture: {error}", code="image-unsuitable")
-            except Exception as error:  # the batch mates must not pay for this item
+                item["error"] = RequestError(
+                    f"`{name}` cannot work on this picture: {error}", code="image-unsuitable"
+                )
+            except Exception as error:  # noqa: BLE001  the batch mates must not pay for this item
                 item["error"] = error
 
 
@@ -58,7 +60,11 @@ def as_picture(value: Any, *, allow_float: bool = True) -> Picture:
             help="put `DecodeImage` before this backend",
         )
     picture = np.asarray(value)
-    if picture.ndim not in (2, 3) or (picture.ndim == 3 and picture.shape[2] not in (1, 3, 4)) or not picture.size:
+    if (
+        picture.ndim not in (2, 3)
+        or (picture.ndim == 3 and picture.shape[2] not in (1, 3, 4))
+        or not picture.size
+    ):
         raise RequestError(
             f"expected a picture of shape HxW or HxWxC, got shape `{picture.shape}`", code="image-expected"
         )
@@ -71,7 +77,9 @@ def as_picture(value: Any, *, allow_float: bool = True) -> Picture:
 
 def numbers(value: Any, name: str) -> list[float]:
     """Return a parameter that is one number, a list of numbers, or text such as `0.5,0.4,0.3` as a list."""
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+    parts = (
+        value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+    )
     try:
         result = [float(part) for part in parts]
     except (TypeError, ValueError) as error:

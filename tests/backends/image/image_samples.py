@@ -93,7 +93,9 @@ def png_of(width: int, height: int, rows: bytes = b"") -> bytes:
     """Return a 1-bit gray PNG that says it has that size."""
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     body = zlib.compress(rows, 9)
-    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", body) + png_chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", body) + png_chunk(b"IEND", b"")
+    )
 
 
 def bomb_png(width: int = 20_000, height: int = 20_000) -> bytes:
@@ -102,7 +104,9 @@ def bomb_png(width: int = 20_000, height: int = 20_000) -> bytes:
     packer = zlib.compressobj(9)
     body = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", body) + png_chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", body) + png_chunk(b"IEND", b"")
+    )
 
 
 def without_adobe_marker(jpeg: bytes) -> bytes:

@@ -112,6 +112,17 @@ def test_a_bomb_is_refused_before_its_pixels_are_made() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 50_000
 
 
+def test_a_chunk_that_ends_after_the_data_allocates_nothing() -> None:
+    png = bytearray(FILES["PNG"])
+    struct.pack_into(">I", png, png.index(b"IDAT") - 4, 0xF1002EB4)
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    error = error_of(bytes(png))
+
+    assert error.code == "image-damaged" and "IDAT" in error.message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 50_000
+
+
 def test_a_header_above_the_limit_of_opencv_itself_is_the_same_error() -> None:
     assert error_of(png_of(2_000_000, 2_000_000)).code == "image-too-large"
     assert error_of(png_of(70_000, 70_000), max_pixels=10**10).code == "image-damaged"
@@ -154,7 +165,9 @@ def test_headers_tell_the_size_of_big_and_big_endian_tiff() -> None:
         return struct.pack(order + "HHIHH", tag, 3, 1, value, 0)
 
     big_endian = b"MM\0*" + struct.pack(">IH", 8, 2) + entry(">", 256, 30) + entry(">", 257, 20) + bytes(4)
-    entries = b"".join(struct.pack("<HHQQ", tag, 4, 1, value) for tag, value in ((256, 70_000), (257, 80_000)))
+    entries = b"".join(
+        struct.pack("<HHQQ", tag, 4, 1, value) for tag, value in ((256, 70_000), (257, 80_000))
+    )
     big = b"II+\0" + struct.pack("<HHQQ", 8, 0, 16, 2) + entries + bytes(8)
 
     assert (read_header(big_endian).width, read_header(big_endian).height) == (30, 20)

@@ -28,7 +28,9 @@ def test_shape_is_the_wanted_one_and_dtype_stays(backend: type, shape: tuple[int
 def test_resize_equals_opencv() -> None:
     expected = cv2.resize(smooth(), (50, 20), interpolation=cv2.INTER_AREA)
 
-    assert np.array_equal(result_of(ResizeImage, smooth(), height=20, width=50, interpolation="area"), expected)
+    assert np.array_equal(
+        result_of(ResizeImage, smooth(), height=20, width=50, interpolation="area"), expected
+    )
 
 
 @pytest.mark.parametrize("backend", ALL)

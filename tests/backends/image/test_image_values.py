@@ -29,7 +29,9 @@ def test_to_tensor_gives_channels_first_floats_between_0_and_1() -> None:
     assert np.array_equal(result, (smooth().transpose(2, 0, 1) / 255.0).astype(np.float32))
 
 
-@pytest.mark.parametrize(("mean", "std"), [(0.5, 0.5), (MEAN, STD), ("0.485,0.456,0.406", "0.229, 0.224, 0.225")])
+@pytest.mark.parametrize(
+    ("mean", "std"), [(0.5, 0.5), (MEAN, STD), ("0.485,0.456,0.406", "0.229, 0.224, 0.225")]
+)
 def test_mean_and_std_are_applied_with_one_rounding(mean: Any, std: Any) -> None:
     as_numbers = ([float(x) for x in v.split(",")] if isinstance(v, str) else v for v in (mean, std))
     expected = plain_normalize(smooth(), *as_numbers)
@@ -66,7 +68,12 @@ def test_sixteen_bits_are_divided_by_their_own_largest_value() -> None:
 
 def test_one_pixel_and_four_channels_are_accepted() -> None:
     assert result_of(ToTensor, np.full((1, 1, 3), 255, np.uint8)).tolist() == [[[1.0]]] * 3
-    assert result_of(ToTensor, np.zeros((2, 3, 4), np.uint8), mean=[1, 2, 3, 4])[:, 0, 0].tolist() == [-1, -2, -3, -4]
+    assert result_of(ToTensor, np.zeros((2, 3, 4), np.uint8), mean=[1, 2, 3, 4])[:, 0, 0].tolist() == [
+        -1,
+        -2,
+        -3,
+        -4,
+    ]
 
 
 def test_a_mean_for_other_channels_is_the_error_of_its_item() -> None:
@@ -117,7 +124,9 @@ def test_a_lossless_kind_comes_back_the_same(kind: str, color: str) -> None:
 
 @pytest.mark.parametrize("kind", ["jpg", "webp"])
 def test_quality_changes_the_size_of_a_lossy_kind(kind: str) -> None:
-    small, large = (len(result_of(EncodeImage, smooth(), format=kind, quality=quality)) for quality in (10, 95))
+    small, large = (
+        len(result_of(EncodeImage, smooth(), format=kind, quality=quality)) for quality in (10, 95)
+    )
 
     assert small < large
 
