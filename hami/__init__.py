@@ -1,0 +1,1 @@
+"""hami: a runtime for inference pipelines."""

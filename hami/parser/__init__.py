@@ -1,0 +1,42 @@
+"""The bracket language: text -> Expr -> expanded Expr -> text.
+
+hami.plan and the command line use it; it knows neither files nor backends. `parse` is the public entry.
+"""
+
+from __future__ import annotations
+
+from ..errors import Source
+from .aliases import ALIASES, alias, canonical, macro_names
+from .expand import Expansion, check_phases, resolve_instances
+from .expr import Argument, Expr, Value
+from .parse import MAX_NESTING, parse_source
+from .render import to_text, to_tree
+
+__all__ = [
+    "ALIASES",
+    "MAX_NESTING",
+    "Argument",
+    "Expansion",
+    "Expr",
+    "Source",
+    "Value",
+    "alias",
+    "canonical",
+    "macro_names",
+    "parse",
+    "resolve_instances",
+    "to_text",
+    "to_tree",
+]
+
+
+def parse(text: str, *, file: str = "", line: int = 1, column: int = 1) -> Expr:
+    """Parse one expression; syntax only, so its backends need not exist.
+
+    `file`, `line` and `column` say where the text starts, for errors. Raises ConfigError.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"an expression is a text, got `{type(text).__name__}`")
+    expr = parse_source(Source(text, file, line, column))
+    check_phases(expr)
+    return expr
