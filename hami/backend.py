@@ -1,0 +1,387 @@
+"""What a backend declares, and how Python code becomes one.
+
+Users derive from `Backend`, declare parameters with `param` and name their classes with `register`; hami.plan looks
+names up here, and the core calls `instantiate` once per instance. Classes are process-wide, instances belong to one
+pipeline. Every function may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, TypeVar, overload
+
+from .errors import BuildError, ConfigError
+from .parser import ALIASES, macro_names
+
+PARAM_TYPES = ("int", "float", "bool", "str", "path", "list", "any")
+
+# Families of Python backends: imported when a text names one of their classes.
+FAMILY_MODULES = {"image": "hami.backends.image"}
+FAMILY_CLASSES = {
+    "image": (
+        "DecodeImage",
+        "ResizeImage",
+        "LetterBox",
+        "TopLeftResize",
+        "CvtColor",
+        "Normalize",
+        "ToTensor",
+        "EncodeImage",
+    )
+}
+FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
+
+# Names that texts of the family use and this version does not bring.
+NOT_IN_THIS_VERSION = {
+    "ModelLoader": "tensorrt",
+    "Onnx2Tensorrt": "tensorrt",
+    "LoadTensorrtEngine": "tensorrt",
+    "TensorrtInferTensor": "tensorrt",
+    "TensorrtTensor": "tensorrt",
+    "TorchInfer": "torch",
+    "CpuTensor": "torch",
+    "GpuTensor": "torch",
+    "ResizeTensor": "torch",
+    "CropTensor": "torch",
+    "SoftmaxTensor": "torch",
+    "ArgMaxTensor": "torch",
+    "IndexSelectTensor": "torch",
+    "SyncTensor": "torch",
+    "StreamPool": "torch",
+    "DecodeTensor": "torch",
+    "LLM": "llm",
+}
+
+_NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
+_NO_DEFAULT: Any = object()
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Param:
+    """One declared parameter; `type` is one of PARAM_TYPES, bounds are inclusive, an unset optional one is None."""
+
+    name: str
+    type: str = "any"
+    default: Any = None
+    required: bool = False
+    unit: str = ""
+    min: float | None = None
+    max: float | None = None
+    choices: tuple[Any, ...] = ()
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What one backend class says about itself; `python` is the class or function of a Python backend."""
+
+    name: str
+    doc: str = ""
+    family: str = ""
+    extra: str = ""
+    params: tuple[Param, ...] = ()
+    min_children: int = 0
+    max_children: int = 0
+    is_operator: bool = False
+    is_hidden: bool = False
+    takes_any_key: bool = False
+    python: Any = field(default=None, repr=False)
+
+    def find(self, name: str) -> Param | None:
+        """Return the parameter of that name."""
+        return next((param for param in self.params if param.name == name), None)
+
+
+class ParamSlot:
+    """The declaration `x = hami.param(...)` in a class body; on an instance it reads as the value."""
+
+    def __init__(self, param: Param) -> None:
+        self.param = param
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.param = replace(self.param, name=name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self.param
+        if self.param.required:
+            raise AttributeError(f"parameter `{self.param.name}` has no value yet")
+        return self.param.default
+
+
+def param(
+    default: Any = _NO_DEFAULT,
+    *,
+    type: Any = None,
+    unit: str = "",
+    min: float | None = None,
+    max: float | None = None,
+    choices: Sequence[Any] | None = None,
+    doc: str = "",
+) -> Any:
+    """Declare a parameter in the body of a backend class.
+
+    Without `default` it is required. `type` is a Python type or one of PARAM_TYPES and follows from the default;
+    `min` and `max` are inclusive. The value is an attribute of the instance before `init` runs.
+    """
+    is_required = default is _NO_DEFAULT
+    return ParamSlot(
+        Param(
+            name="",
+            type=_type_name(type, None if is_required else default),
+            default=None if is_required else default,
+            required=is_required,
+            unit=unit,
+            min=min,
+            max=max,
+            choices=tuple(choices or ()),
+            doc=doc,
+        )
+    )
+
+
+def _type_name(declared: Any, default: Any) -> str:
+    if isinstance(declared, str):
+        if declared not in PARAM_TYPES:
+            raise _refuse(
+                "param", f"`{declared}` is no type of a parameter", f"use one of {', '.join(PARAM_TYPES)}"
+            )
+        return declared
+    kind = declared if declared is not None else None if default is None else type(default)
+    if kind is None:
+        return "any"
+    for python_type, name in (
+        (bool, "bool"),
+        (int, "int"),
+        (float, "float"),
+        (str, "str"),
+        (os.PathLike, "path"),
+        ((list, tuple), "list"),
+    ):
+        if isinstance(kind, type) and issubclass(kind, python_type):
+            return name
+    return "any"
+
+
+class Backend:
+    """Base class of Python backends: set `item["result"]` for each item of `batch`, or return a list of results.
+
+    `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`). `is_inline`:
+    bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance may run several
+    batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`: which items share a
+    batch, those of equal `shape` and dtype or (`none`) any.
+    """
+
+    batch_range: ClassVar[tuple[int, int | None]] = (1, None)
+    is_inline: ClassVar[bool] = False
+    is_reentrant: ClassVar[bool] = False
+    is_idempotent: ClassVar[bool] = True
+    group_by: ClassVar[str] = "shape"
+
+    def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+        """Prepare the instance; `params` are the checked parameters, `options` is shared within the expression."""
+
+    def forward(self, batch: list[dict[str, Any]]) -> Any:
+        """Run one batch."""
+        raise NotImplementedError(f"`{type(self).__name__}` has no `forward`")
+
+
+class FunctionBackend:
+    """A plain function as a backend; attributes of the function such as `batch_range` count as the class's."""
+
+    def __init__(self, function: Callable[[list[dict[str, Any]]], Any]) -> None:
+        self.forward = function
+        self.batch_range = getattr(function, "batch_range", Backend.batch_range)
+        self.is_inline = getattr(function, "is_inline", Backend.is_inline)
+        self.is_reentrant = getattr(function, "is_reentrant", Backend.is_reentrant)
+        self.is_idempotent = getattr(function, "is_idempotent", Backend.is_idempotent)
+        self.group_by = getattr(function, "group_by", Backend.group_by)
+
+
+# --- registration ----------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_classes: dict[str, Declaration] = {}
+_instances: dict[str, Any] = {}
+
+
+@overload
+def register(name: str, target: _T) -> _T: ...
+@overload
+def register(name: str) -> Callable[[_T], _T]: ...
+@overload
+def register(name: _T) -> _T: ...
+def register(name: Any, target: Any = None) -> Any:
+    """Name a backend: `@register`, `@register("Name")`, or `register("name", target)`.
+
+    A class or function becomes a class of that name, any other object an instance that `Forward[name]` calls. A
+    different class under a taken name is a ConfigError; the same one defined anew (a reloaded module) replaces it.
+    """
+    if not isinstance(name, str):
+        return _register(getattr(name, "__name__", type(name).__name__), name)
+    if target is None:
+        return lambda decorated: _register(name, decorated)
+    return _register(name, target)
+
+
+def _register(name: str, target: Any) -> Any:
+    if not _NAME.fullmatch(name):
+        raise _refuse(
+            name, f"`{name}` is no name for a backend", 'use letters, digits and `_`: `register("Name")`'
+        )
+    if name in ALIASES or name in macro_names() or _is_taken_by_core(name, target):
+        raise _refuse(name, f"`{name}` is already a name of the language", "choose another name")
+    is_class = isinstance(target, type) or inspect.isroutine(target)
+    if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
+        raise _refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
+    declaration = declaration_of(name, target) if is_class else None
+    with _lock:
+        old = _instances.get(name) or (_classes[name].python if name in _classes else None)
+        if old is not None and old is not target and _identity(old) != _identity(target):
+            taken = f"{_identity(old)[0]}.{_identity(old)[1]}"
+            raise _refuse(name, f"`{name}` is already registered for `{taken}`", "choose another name")
+        if declaration is not None:
+            _classes[name] = declaration
+        else:
+            _instances[name] = target
+    return target
+
+
+def _refuse(name: str, message: str, help: str) -> ConfigError:
+    return ConfigError(message, code="register-refused", where=f"register {name}", help=help)
+
+
+def _identity(target: Any) -> tuple[str, str]:
+    named = target if hasattr(target, "__qualname__") else type(target)
+    return str(getattr(named, "__module__", "")), str(named.__qualname__)
+
+
+def _is_taken_by_core(name: str, target: Any) -> bool:
+    """Say whether a family or, if it is loaded, the core has a class of this name."""
+    if name in FAMILIES:
+        home = FAMILY_MODULES[FAMILIES[name]]
+        return not _identity(target)[0].startswith(home)
+    return bool(core_table.cache_info().currsize) and name in core_table()
+
+
+def declaration_of(name: str, target: Any) -> Declaration:
+    """Return what a Python class or function declares."""
+    doc = (inspect.getdoc(target) or "").strip().split("\n\n")[0].replace("\n", " ")
+    module = _identity(target)[0]
+    family = next((key for key, home in FAMILY_MODULES.items() if module.startswith(home)), "python")
+    extra = family if family in FAMILY_MODULES else ""
+    if not isinstance(target, type):
+        return Declaration(name, doc, family, extra, python=target)
+    _check_traits(name, target)
+    params = declared_params(target)
+    has_init = callable(getattr(target, "init", None)) and getattr(target, "init", None) is not Backend.init
+    takes_any_key = has_init and not params
+    return Declaration(name, doc, family, extra, params, takes_any_key=takes_any_key, python=target)
+
+
+def _check_traits(name: str, target: type) -> None:
+    low, high = batch_range = getattr(target, "batch_range", (1, None))
+    if not (isinstance(low, int) and low >= 1 and (high is None or (isinstance(high, int) and high >= low))):
+        help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
+        raise _refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)
+    group_by = getattr(target, "group_by", "shape")
+    if group_by not in ("shape", "none"):
+        raise _refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
+
+
+def declared_params(target: type) -> tuple[Param, ...]:
+    """Return the parameters declared in a class and its bases, those of the bases first."""
+    params: dict[str, Param] = {}
+    for base in reversed(target.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, ParamSlot):
+                params[name] = value.param
+            else:
+                params.pop(name, None)
+    return tuple(params.values())
+
+
+# --- lookup ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def core_table() -> Mapping[str, Declaration]:
+    """Return the classes of the compiled core, by name."""
+    try:
+        core = importlib.import_module("hami._core")
+    except ImportError as error:
+        raise BuildError(
+            f"the compiled core cannot be loaded: {error}", code="core-missing", help="reinstall `hami-core`"
+        ) from error
+    return {row["name"]: from_core(row) for row in core.declarations()}
+
+
+def from_core(row: Mapping[str, Any]) -> Declaration:
+    """Return a Declaration from the core's plain data."""
+    params = tuple(
+        Param(**{**item, "choices": tuple(item.get("choices", ()))}) for item in row.get("params", ())
+    )
+    return Declaration(**{**row, "params": params})
+
+
+def find(name: str) -> Declaration | None:
+    """Return the class of that name, importing its family; ConfigError if the family is not installed."""
+    found = _classes.get(name) or core_table().get(name)
+    if found is not None or name not in FAMILIES:
+        return found
+    load_family(FAMILIES[name])
+    return _classes.get(name)
+
+
+def load_family(family: str) -> None:
+    """Import a family of Python backends. Raises ConfigError naming what to install."""
+    try:
+        importlib.import_module(FAMILY_MODULES[family])
+    except ImportError as error:
+        raise ConfigError(
+            f"the `{family}` backends cannot be loaded: {error}",
+            code="family-missing",
+            help=f"pip install hami-core[{family}]",
+        ) from error
+
+
+def declarations() -> dict[str, Declaration]:
+    """Return all classes known now, those of the core and those registered in Python."""
+    return {**core_table(), **_classes}
+
+
+def backend_names() -> list[str]:
+    """Return every name that an expression may use now, families that are not loaded included."""
+    return sorted({*core_table(), *_classes, *FAMILIES, *ALIASES, *macro_names()})
+
+
+def python_instances() -> dict[str, Any]:
+    """Return the objects registered under a name, for `Forward[name]`."""
+    return dict(_instances)
+
+
+def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Make one instance: the object whose `forward` runs batches.
+
+    Of a class: a new object, its declared parameters set as attributes, then `init(params, options)`. A function is
+    wrapped; any other object is an instance already. What user code raises passes through.
+    """
+    if inspect.isroutine(python):
+        return FunctionBackend(python)
+    if not isinstance(python, type):
+        return python
+    instance = python()
+    for declared in declared_params(python):
+        setattr(instance, declared.name, params.get(declared.name, declared.default))
+    init = getattr(instance, "init", None)
+    if callable(init):
+        init(params, options)
+    return instance
