@@ -3,10 +3,10 @@
 #
 # Usage: demo.sh VENV
 set -euo pipefail
-cd "$(dirname "$0")/../examples/01_ocr"
+cd "$(dirname "$0")/.."
 
-python=$OLDPWD/$1/bin/python
+python=$1/bin/python
 printf '==> fetching the models\n'
-"$python" fetch_models.py
-printf '==> reading the pictures\n'
-"$python" run.py
+"$python" examples/fetch_models.py
+printf '==> reading text from pictures (examples/01_ocr)\n'
+"$python" examples/01_ocr/run.py

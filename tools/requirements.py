@@ -1,7 +1,7 @@
 """Print the requirements that `pyproject.toml` lists, one a line, for pip.
 
-`tools/setup.sh` installs them before the project itself, so that a change of the code never waits for a resolver.
-It runs with the bare interpreter of a new environment: the standard library and pip are all there is.
+`tools/setup.sh` installs them before the project itself, so that a change of the code never waits for a
+resolver. It runs with the bare interpreter of a new environment: the standard library and pip are all it has.
 """
 
 from __future__ import annotations

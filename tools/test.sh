@@ -36,6 +36,7 @@ check 'style of Python (ruff check)' "$venv/bin/ruff" check .
 check 'format of Python (ruff format)' "$venv/bin/ruff" format --check .
 check 'format of C++ (clang-format)' tools/clang_format.sh "$venv" --dry-run --Werror
 check 'types (mypy)' "$venv/bin/mypy"
+check 'models of the examples' "$venv/bin/python" examples/fetch_models.py
 check 'unit tests of the core (ctest)' cpp_tests
 check 'tests in Python (pytest)' python_tests
 

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Build the C++ unit tests of the core.
+#
+# Usage: build_cpp_tests.sh VENV FOLDER [CMAKE OPTIONS...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=$1
+folder=$2
+shift 2
+PATH="$PWD/$venv/bin:$PATH"
+printf '    building the tests in %s\n' "$folder"
+cmake -S . -B "$folder" -G Ninja -DHAMI_BUILD_TESTS=ON -DPython_EXECUTABLE="$PWD/$venv/bin/python" "$@" \
+    --log-level=WARNING
+cmake --build "$folder"
