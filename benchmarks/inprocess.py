@@ -3,8 +3,8 @@
     python benchmarks/inprocess.py [--omniback PYTHON] [--rounds 5] [--seconds 1] [--callers 1,8,40]
 
 Systems take turns within a round. A round in which other processes used more than 0.3 cores is repeated, a
-bounded number of times; what still was disturbed is kept and counted in the last line. Printed are medians with
-the smallest and largest round.
+bounded number of times; what still was disturbed is kept and counted in the last line. Printed are medians
+with the smallest and largest round.
 """
 
 from __future__ import annotations

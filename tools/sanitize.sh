@@ -34,7 +34,7 @@ case $sanitizer in
         export TSAN_OPTIONS=exitcode=66:second_deadlock_stack=1:log_path=$reports
         ;;
     *)
-        printf 'sanitize: `%s` is neither address nor thread\n' "$sanitizer" >&2
+        printf 'sanitize: %s is neither address nor thread\n' "$sanitizer" >&2
         exit 2
         ;;
 esac

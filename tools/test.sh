@@ -5,7 +5,7 @@
 # A failing check does not stop the others; the exit status tells whether all passed. pytest runs last, and its closing line
 # ends the output.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 venv=$1
 pytest_log=build/pytest.log
@@ -23,10 +23,12 @@ check() {
     summary+=("$(printf '%-34s %-7s %4d s' "$title" "$verdict" $((SECONDS - started)))")
 }
 
+# shellcheck disable=SC2329  # called through check
 cpp_tests() {
     tools/build_cpp_tests.sh "$venv" build/cpp && "$venv/bin/ctest" --test-dir build/cpp --output-on-failure
 }
 
+# shellcheck disable=SC2329  # called through check
 python_tests() {
     "$venv/bin/python" -m pytest "${colour[@]}" 2>&1 | tee "$pytest_log"
 }
