@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "bind": {"graph", "schedule", "plan", "core", "include"},
     "builtin": {"plan", "core", "include"},
     "paged": {"core", "include"},
-    "backends": {"paged", "core", "include"},
+    "backends": {"paged", "plan", "core", "include"},  # plan: a backend is made from a Build
 }
 
 # A module of hami/ may import from itself and from these; `_core` is the compiled core.
@@ -92,7 +92,7 @@ def cpp_layer(root: Path, path: Path) -> str:
 
 def find_header(root: Path, includer: Path, text: str) -> Path | None:
     """Return the file of this repository that `#include "text"` or `<hami/...>` means, if it is one."""
-    for base in (includer.parent, root / "csrc", root, root / "csrc" / "include"):
+    for base in (includer.parent, *(root / name for name in ("csrc", "backends", "csrc/include", ""))):
         if (base / text).is_file():
             return (base / text).resolve()
     return None
