@@ -1,7 +1,7 @@
 """Find and run the code of the documentation: fenced blocks in Markdown files.
 
 `test_docs.py` uses it. All `python` blocks of a file run one after another as one program, in an empty
-folder, so a page can build on what it showed before. A block whose first line is ```` ```toml title="NAME" ````
+folder, so a page can build on what it showed before. A block that starts with ```` ```toml title="NAME" ````
 is written to that file first, and one that starts with ```` ```python no-run ```` is left alone. Line numbers
 in a traceback are those of the page.
 """

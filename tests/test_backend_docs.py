@@ -1,4 +1,4 @@
-"""Check the page that tools/write_backend_docs.py writes: its form, and that the stored page is up to date."""
+"""Check the page that tools/write_backend_docs.py writes: its form, and that it is up to date."""
 
 from __future__ import annotations
 

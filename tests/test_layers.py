@@ -100,14 +100,14 @@ BAD_INCLUDES = {
         '#include "core/value.h"',
         "`include` includes `core`",
     ),
-    "family to plan": (
+    "family to graph": (
         "backends/onnx/y.cc",
-        '#include "plan/build.h"',
-        "`backends/onnx` includes `plan`",
+        '#include "graph/x.h"',
+        "`backends/onnx` includes `graph`",
     ),
     "family includes family": (
         "backends/torch/y.cc",
-        '#include "backends/onnx/infer.h"',
+        '#include "onnx/infer.h"',
         "`backends/torch` includes `backends/onnx`",
     ),
     "a folder without a rule": ("csrc/extra/y.cc", '#include "core/value.h"', "`extra` is no known layer"),

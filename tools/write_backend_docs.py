@@ -27,9 +27,9 @@ HEAD = """\
 
 <!-- Written by `make docs` from the declarations in the code: do not edit. -->
 
-Every backend with its parameters. `hami backends NAME` prints the same in a terminal. A parameter can be written as an
-argument, `ResizeImage(224, 224)`, in the order of its table, or as a key of the node; the argument wins. What the
-forms of the language mean is told in [language.md](language.md).
+Every backend with its parameters. `hami backends NAME` prints the same in a terminal. A parameter can be
+written as an argument, `ResizeImage(224, 224)`, in the order of its table, or as a key of the node; the
+argument wins. What the forms of the language mean is told in [language.md](language.md).
 """
 
 

@@ -1,4 +1,4 @@
-"""Check tools/requirements.py, which tells `make setup` what to install, and that no package is listed in vain."""
+"""Check tools/requirements.py, which tells `make setup` what to install."""
 
 from __future__ import annotations
 
