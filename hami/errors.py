@@ -133,6 +133,10 @@ class Source:
         text = self.text[starts[index] : line_end].rstrip("\r")
         return excerpt(text, self.line + index, start - starts[index] + 1, min(end, line_end) - start)
 
+    def replaced(self, text: str, offsets: Sequence[int]) -> Source:
+        """Return a text made from this one; `offsets` says which character here each of its characters came from."""
+        return Source(text, self.name, outer=self, offsets=offsets)
+
     def _line_starts(self) -> list[int]:
         starts, at = [0], self.text.find("\n")
         while at >= 0:

@@ -10,7 +10,7 @@ from .aliases import ALIASES, alias, canonical, macro_names
 from .expand import Expansion, check_phases, resolve_instances
 from .expr import Argument, Expr, Value
 from .parse import MAX_NESTING, parse_source
-from .render import to_text, to_tree
+from .render import prefix_text, to_text, to_tree
 
 __all__ = [
     "ALIASES",
@@ -24,6 +24,8 @@ __all__ = [
     "canonical",
     "macro_names",
     "parse",
+    "parse_source",
+    "prefix_text",
     "resolve_instances",
     "to_text",
     "to_tree",

@@ -1,0 +1,350 @@
+"""Expanded Expr -> PlannedBackend: every name is a known class, every parameter has its value.
+
+One NodePlanner per node. `expand` comes first for all nodes, because names may mean instances that another node
+registers; `build` then makes the tree that the core gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from ..backend import (
+    FAMILIES,
+    NOT_IN_THIS_VERSION,
+    Declaration,
+    Param,
+    backend_names,
+    declarations,
+    find,
+)
+from ..config import NodeConfig
+from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
+from ..parser import Argument, Expansion, Expr, Value, parse_source, prefix_text
+from .keys import NODE_PARAMS, convert_setting, node_values
+from .values import BadValue, convert
+
+DEFAULT_ENTRYPOINT = (
+    "List[InstancesRegister[BackgroundThread[BackendProxy]], Register[DI[Batching, InstanceDispatcher]]]"
+)
+
+# Their `name` says what they register, so it never comes from the node's parameters.
+_REGISTERS = ("Register", "InstancesRegister")
+
+
+@dataclass(frozen=True)
+class PlannedBackend:
+    """One backend of a node, as the core gets it."""
+
+    name: str
+    kind: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    children: tuple[PlannedBackend, ...] = ()
+    num_phase1: int = 0
+    prefix: str | None = None
+    where: str = ""
+    python: Any = None
+
+    def to_core(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "class": self.name,
+            "kind": self.kind,
+            "params": dict(self.params),
+            "children": [child.to_core() for child in self.children],
+            "num_phase1": self.num_phase1,
+            "prefix": self.prefix,
+            "where": self.where,
+            "python": self.python,
+        }
+
+
+class NodePlanner:
+    """Plans the expressions of one node."""
+
+    def __init__(self, node: NodeConfig, directory: str | None) -> None:
+        self.node = node
+        self.directory = directory
+        self.settings = {**node.inherited, **node.settings}
+        self.expr = Expr("Identity")
+        self.known: set[str] = set()
+        self.takes_any_key = False
+        self.values: dict[str, Any] = {}
+        self._declarations: dict[str, Declaration] = {}
+        self._handed_down: dict[int, tuple[Argument, Expr]] = {}
+        self._taken: set[int] = set()
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the node directs the graph instead of running batches."""
+        found = self._declarations.get(self.expr.name)
+        return found is not None and found.is_operator
+
+    # --- expansion -------------------------------------------------------------------------------
+
+    def expand(self) -> None:
+        """Expand the node's expression, look up its classes, and find out which keys the node knows."""
+        entrypoint = self.node.find("node_entrypoint")
+        if "backend" in self.settings:
+            convert_setting(NODE_PARAMS["backend"], self.settings["backend"])
+        expansion = self._expansion()
+        if entrypoint is not None:
+            text = convert_setting(NODE_PARAMS["node_entrypoint"], entrypoint)
+            parsed = parse_source(entrypoint.source or Source(text, entrypoint.where))
+            self.expr = expansion.expand(parsed)
+        else:
+            if "backend" not in self.settings:
+                message = f"node `{self.node.name}` has no `backend`"
+                raise self.node.error(
+                    "plan-missing-backend", message, 'write for example `backend = "Identity"`'
+                )
+            backend = expansion.expand(Expr("BackendProxy"))
+            self._look_up_all(backend)
+            self.expr = backend
+            if not self.is_operator:
+                expansion = self._expansion()
+                self.expr = expansion.expand(_default_entrypoint())
+        self._look_up_all(self.expr)
+        self._refuse_hidden_macros(expansion)
+        self._refuse_nested_operators()
+        reads = expansion.reads - {"node_name"}
+        self.known = {*NODE_PARAMS, *reads}
+        for declaration in self._declarations.values():
+            self.known.update(p.name for p in declaration.params if not _is_own_name(declaration, p))
+            self.takes_any_key |= declaration.takes_any_key
+        self._refuse_unknown_keys()
+        self._refuse_misspelt_reflects(expansion)
+        typed_otherwise = {
+            param.name
+            for declaration in self._declarations.values()
+            for param in declaration.params
+            if param.name in ("max", "min") and param.type != "int"
+        }
+        self.values = node_values(self.node, skip=typed_otherwise)
+
+    def _expansion(self) -> Expansion:
+        values = {key: setting.value for key, setting in self.settings.items()}
+        sources = {
+            key: setting.source for key, setting in self.settings.items() if setting.source is not None
+        }
+        return Expansion(self.node.name, {**values, "node_name": self.node.name}, sources, self.node.where)
+
+    def _look_up_all(self, expr: Expr) -> None:
+        for part in expr.walk():
+            if part.name in self._declarations or part.kind not in ("create", "name"):
+                continue
+            found = self._look_up(part) if part.kind == "create" else find(part.name)
+            if found is not None:
+                self._declarations[part.name] = found
+
+    def _look_up(self, expr: Expr) -> Declaration:
+        name = expr.name
+        try:
+            found = find(name)
+        except ConfigError as error:
+            raise self._error(expr, error.code, error.message, error.help) from error
+        if found is not None:
+            return found
+        if name in NOT_IN_THIS_VERSION:
+            family = NOT_IN_THIS_VERSION[name]
+            message = f"`{name}` belongs to the `{family}` backends, which are not part of this version"
+            raise self._error(
+                expr, "plan-unavailable-backend", message, "run `hami backends` for those that are"
+            )
+        help = did_you_mean(name, backend_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
+        raise self._error(expr, "plan-unknown-backend", f"there is no backend `{name}`", help)
+
+    def _error(
+        self, expr: Expr, code: str, message: str, help: str, argument: Argument | None = None
+    ) -> ConfigError:
+        span = (argument.span if argument is not None else None) or expr.span
+        if span is not None:
+            return span.error(code, message, help)
+        return ConfigError(message, code=code, where=self.node.where, help=help)
+
+    def _refuse_hidden_macros(self, expansion: Expansion) -> None:
+        taken = {*declarations(), *FAMILIES}
+        for name, use in expansion.macros.items():
+            if name in taken:
+                message = f"`{name}` is both a macro and a backend"
+                raise self._error(use, "plan-hidden-backend", message, "give the macro another name")
+
+    def _refuse_nested_operators(self) -> None:
+        for part in self.expr.walk():
+            found = self._declarations.get(part.name) if part.kind in ("create", "name") else None
+            if found is not None and found.is_operator and part is not self.expr:
+                message = f"`{part.name}` directs the graph, so it must be the whole backend of its node"
+                raise self._error(
+                    part, "plan-nested-operator", message, f"give `{part.name}` a node of its own"
+                )
+
+    def _refuse_unknown_keys(self) -> None:
+        if self.takes_any_key:
+            return
+        for key, setting in self.node.settings.items():
+            if key not in self.known:
+                message = f"node `{self.node.name}` has no parameter `{key}`"
+                help = did_you_mean(
+                    key, self.known, cutoff=0.4, otherwise=f"it has {quoted(sorted(self.known), limit=20)}"
+                )
+                raise setting.error("config-unknown-key", message, help, at_value=False)
+
+    def _refuse_misspelt_reflects(self, expansion: Expansion) -> None:
+        """Refuse a Reflect whose parameter is not set while one with nearly its name is."""
+        unread = {key for key in self.settings if key not in expansion.reads}
+        for name in expansion.unset:
+            near = nearest(name.name, unread, cutoff=0.75)
+            if near:
+                message = f"node `{self.node.name}` has no parameter `{name.name}`"
+                raise self._error(name, "expand-unset-parameter", message, f"did you mean `{near[0]}`?")
+
+    # --- instances -------------------------------------------------------------------------------
+
+    def registered(self) -> dict[str, Expr]:
+        """Return the names of the instances that this node registers."""
+        found: dict[str, Expr] = {}
+        for part in self.expr.walk():
+            if part.kind != "create" or part.name not in _REGISTERS:
+                continue
+            name = str(self._own_params(part, self._declarations[part.name])["name"])
+            num_instances = self.values.get("instance_num", 1)
+            names = [name] if part.name == "Register" else [f"{name}.{i}" for i in range(num_instances)]
+            for registered in names:
+                if registered in found:
+                    message = f"two backends of node `{self.node.name}` are registered as `{registered}`"
+                    raise self._error(
+                        part, "plan-duplicate-instance", message, "name one: `Register(name=other)[X]`"
+                    )
+                found[registered] = part
+        return found
+
+    # --- parameters ------------------------------------------------------------------------------
+
+    def build(self, expr: Expr, instances: Mapping[str, Any]) -> PlannedBackend:
+        """Return the tree for an expression whose names are all decided."""
+        where = expr.span.where if expr.span is not None else self.node.where
+        prefix = prefix_text(expr) if expr.prefix else None
+        if expr.kind != "create":
+            python = instances.get(expr.name) if expr.kind == "instance" else None
+            return PlannedBackend(expr.name, expr.kind, prefix=prefix, where=where, python=python)
+        declaration = self._declarations.get(expr.name) or self._look_up(expr)
+        self._check_children(expr, declaration)
+        params = self._all_values() if declaration.takes_any_key else {}
+        params.update(self._own_params(expr, declaration))
+        children = []
+        for child in expr.children:
+            children.append(self.build(child, instances))
+        num_phase1 = len(expr.phases[0]) if expr.name == "IoC" else 0
+        python = declaration.python
+        return PlannedBackend(expr.name, "create", params, tuple(children), num_phase1, prefix, where, python)
+
+    def refuse_unused_macro_arguments(self) -> None:
+        """Refuse a keyword of a macro that none of its backends declares; call after `build`."""
+        for key, (argument, expr) in self._handed_down.items():
+            if key not in self._taken:
+                message = f"no backend of the macro declares `{argument.name}`"
+                raise self._error(
+                    expr, "plan-unknown-argument", message, "remove it, or correct its name", argument
+                )
+
+    def _all_values(self) -> dict[str, Any]:
+        return {**self.values, "node_name": self.node.name}
+
+    def _check_children(self, expr: Expr, declaration: Declaration) -> None:
+        num, low, high = len(expr.children), declaration.min_children, declaration.max_children
+        if num < low or 0 <= high < num:
+            wanted = f"{low}" if low == high else f"at least {low}" if high < 0 else f"{low} to {high}"
+            message = (
+                f"`{expr.name}` takes {wanted if high else 'no'} backends inside its brackets, got {num}"
+            )
+            raise self._error(expr, "plan-num-children", message, f"run `hami backends {expr.name}`")
+
+    def _own_params(self, expr: Expr, declaration: Declaration) -> dict[str, Any]:
+        """Resolve every declared parameter: own arguments, the macro's, the node's, the default."""
+        own = self._bind_arguments(expr, declaration)
+        for argument in expr.given:
+            self._handed_down.setdefault(id(argument), (argument, expr))
+            if declaration.takes_any_key or declaration.find(argument.name or ""):
+                self._taken.add(id(argument))
+                own.setdefault(argument.name or "", argument)
+        params: dict[str, Any] = {}
+        for param in declaration.params:
+            mine = own.pop(param.name, None)
+            setting = None if _is_own_name(declaration, param) else self.settings.get(param.name)
+            if mine is not None:
+                params[param.name] = self._convert(expr, param, mine)
+            elif setting is not None:
+                params[param.name] = convert_setting(param, setting, self.directory)
+            elif _is_own_name(declaration, param):
+                prefix = "node." if declaration.name == "Register" else ""
+                params[param.name] = prefix + self.node.name
+            elif param.required:
+                help = f"write `{param.name}` at node `{self.node.name}`, or `{expr.name}({param.name}=...)`"
+                message = f"`{expr.name}` needs `{param.name}`" + (f": {param.doc}" if param.doc else "")
+                raise self._error(expr, "plan-missing-parameter", message, help)
+            else:
+                params[param.name] = param.default
+        params.update({name: _plain(argument.value, "any") for name, argument in own.items()})
+        return params
+
+    def _bind_arguments(self, expr: Expr, declaration: Declaration) -> dict[str, Argument]:
+        own: dict[str, Argument] = {}
+        for index, argument in enumerate(expr.args):
+            name = argument.name
+            if name is None:
+                if index >= len(declaration.params):
+                    takes = f"at most {len(declaration.params)}" if declaration.params else "no"
+                    message = f"`{expr.name}` takes {takes} positional arguments"
+                    help = f"run `hami backends {expr.name}`"
+                    raise self._error(expr, "plan-too-many-arguments", message, help, argument)
+                name = declaration.params[index].name
+            elif declaration.find(name) is None and not declaration.takes_any_key:
+                names = [param.name for param in declaration.params]
+                otherwise = f"it has {quoted(names)}" if names else "remove it"
+                help = did_you_mean(name, names, cutoff=0.4, otherwise=otherwise)
+                message = f"`{expr.name}` has no parameter `{name}`"
+                raise self._error(expr, "plan-unknown-argument", message, help, argument)
+            if name in own:
+                message = f"`{name}` of `{expr.name}` is given by position and by name"
+                raise self._error(expr, "plan-duplicate-argument", message, "remove one of them", argument)
+            own[name] = argument
+        return own
+
+    def _convert(self, expr: Expr, param: Param, argument: Argument) -> Any:
+        try:
+            return convert(param, _plain(argument.value, param.type), self.directory)
+        except BadValue as bad:
+            raise self._error(
+                expr, "plan-bad-value", f"{bad} for `{expr.name}`", bad.help, argument
+            ) from None
+
+
+@lru_cache(maxsize=1)
+def _default_entrypoint() -> Expr:
+    """Return the expression of a node without `node_entrypoint`; it stands in no text of the user's."""
+
+    def without_span(expr: Expr) -> Expr:
+        return replace(
+            expr, phases=tuple(tuple(map(without_span, phase)) for phase in expr.phases), span=None
+        )
+
+    return without_span(parse_source(Source(DEFAULT_ENTRYPOINT)))
+
+
+def _is_own_name(declaration: Declaration, param: Param) -> bool:
+    return param.name == "name" and declaration.name in _REGISTERS and declaration.python is None
+
+
+def _plain(value: Value, wanted: str) -> Any:
+    """Return the Python value of an argument; a parameter that takes text gets bare numbers as they were written."""
+    if wanted in ("str", "path", "list") and value.kind in ("number", "bool"):
+        return value.raw
+    return value.value
+
+
+def find_operator_target(backend: PlannedBackend) -> str | None:
+    """Return the node that an operator at the top of a node enters."""
+    target = backend.params.get("target")
+    return target if isinstance(target, str) else None
