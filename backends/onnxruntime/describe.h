@@ -1,0 +1,26 @@
+// From a loaded model to what the rest of hami needs to know of it: which outputs are wanted, and
+// which inputs and outputs have rows on axis 0. Used once per instance, while it is built.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/description.h"
+#include "onnxruntime/session.h"
+
+namespace hami::onnxruntime {
+
+// The indices of the outputs of these names, in that order; of all outputs for no names. Throws a
+// build error for an unknown name.
+std::vector<size_t> select_outputs(const Session& session, const std::vector<std::string>& names);
+
+// The inputs and the chosen outputs. Axis 0 counts rows
+// - of every input whose axis 0 is dynamic, when there is one (the others are then whole: equal
+//   for all rows of a run);
+// - else of every input, when their axes 0 are equal: the model has a fixed batch;
+// - of no input, when they differ or `has_batch_axis` is false.
+// Throws build errors for inputs and outputs that are not arrays.
+Ref<EngineDescription> describe(const Session& session, const std::vector<size_t>& outputs,
+                                bool has_batch_axis);
+
+}  // namespace hami::onnxruntime

@@ -1,0 +1,82 @@
+#include "onnxruntime/library.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+#include "core/error.h"
+
+namespace hami::onnxruntime {
+namespace {
+
+std::mutex mutex;
+// Never destroyed: sessions and results may outlive static destruction.
+const Library* the_library = nullptr;
+
+std::function<std::string()>& locator() {
+  static auto* const locator = new std::function<std::string()>();
+  return *locator;
+}
+
+const void* load_table(const std::string& path) {
+  // Local symbols: the Python package of the same engine may live in this process, too.
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) {
+    throw Error(ErrorKind::kBuild, "onnxruntime-load",
+                "the library of ONNX Runtime does not load: " + quoted(dlerror()),
+                "install it again: `pip install --force-reinstall onnxruntime`");
+  }
+  auto* get_base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
+  if (get_base == nullptr) {
+    throw Error(ErrorKind::kBuild, "onnxruntime-load",
+                quoted(path) + " is not a library of ONNX Runtime",
+                "install it again: `pip install --force-reinstall onnxruntime`");
+  }
+  const OrtApiBase& base = *get_base();
+  const void* table = base.get_api(kApiVersion);
+  if (table == nullptr) {
+    throw Error(ErrorKind::kBuild, "onnxruntime-too-old",
+                "ONNX Runtime " + quoted(base.get_version_string()) + " is too old",
+                "install 1.20 or newer: `pip install --upgrade onnxruntime`");
+  }
+  return table;
+}
+
+}  // namespace
+
+void set_library_locator(std::function<std::string()> new_locator) {
+  std::lock_guard lock(mutex);
+  locator() = std::move(new_locator);
+}
+
+const Library& Library::instance() {
+  std::function<std::string()> locate;
+  {
+    std::lock_guard lock(mutex);
+    if (the_library != nullptr) return *the_library;
+    locate = locator();
+  }
+  if (!locate) {
+    throw Error(ErrorKind::kBuild, "onnxruntime-missing", "nobody knows where ONNX Runtime is",
+                "import `hami`, which looks for the package `onnxruntime`");
+  }
+  const std::string path = locate();
+  std::lock_guard lock(mutex);
+  if (the_library == nullptr) the_library = new Library(path);
+  return *the_library;
+}
+
+Library::Library(const std::string& path) : api_(load_table(path)) {
+  try {
+    // Messages reach the user as errors, hence nothing is printed.
+    api_.call(slot::kCreateEnv, LogLevel::kFatal, "hami", &env_);
+    api_.call(slot::kCreateCpuMemoryInfo, AllocatorKind::kArena, MemoryKind::kDefault,
+              &cpu_memory_);
+    api_.call(slot::kGetAllocatorWithDefaultOptions, &allocator_);
+  } catch (const Failure& failure) {
+    throw Error(ErrorKind::kBuild, "onnxruntime-load",
+                "ONNX Runtime does not start: " + quoted(failure.what()));
+  }
+}
+
+}  // namespace hami::onnxruntime

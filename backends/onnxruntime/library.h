@@ -1,0 +1,35 @@
+// ONNX Runtime's shared library: found in the installed Python package, loaded at the first use
+// and kept for the life of the process. Any thread may ask for it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "onnxruntime/ort_api.h"
+
+namespace hami::onnxruntime {
+
+// Finds the path of the library; throws when it is not installed. The binding sets it once.
+void set_library_locator(std::function<std::string()> locator);
+
+class Library {
+ public:
+  // The loaded library. Throws a build error when it is missing, does not load or is too old.
+  // No lock is held while the locator runs, since it may wait for the host's own lock.
+  static const Library& instance();
+
+  const Api& api() const noexcept { return api_; }
+  const OrtEnv* env() const noexcept { return env_; }
+  const OrtMemoryInfo* cpu_memory() const noexcept { return cpu_memory_; }
+  OrtAllocator* allocator() const noexcept { return allocator_; }
+
+ private:
+  explicit Library(const std::string& path);
+
+  Api api_;
+  OrtEnv* env_ = nullptr;
+  OrtMemoryInfo* cpu_memory_ = nullptr;
+  OrtAllocator* allocator_ = nullptr;
+};
+
+}  // namespace hami::onnxruntime
