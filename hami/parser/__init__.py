@@ -6,7 +6,7 @@ hami.plan and the command line use it; it knows neither files nor backends. `par
 from __future__ import annotations
 
 from ..errors import Source
-from .aliases import ALIASES, alias, canonical, macro_names
+from .aliases import ALIASES, alias, canonical, macro_names, macro_text
 from .expand import Expansion, check_phases, resolve_instances
 from .expr import Argument, Expr, Value
 from .parse import MAX_NESTING, parse_source
@@ -23,6 +23,7 @@ __all__ = [
     "alias",
     "canonical",
     "macro_names",
+    "macro_text",
     "parse",
     "parse_source",
     "prefix_text",

@@ -70,6 +70,12 @@ def macro_names() -> list[str]:
     return sorted(_macros)
 
 
+def macro_text(name: str) -> str | None:
+    """Return the definition of a macro."""
+    macro = _macros.get(name)
+    return None if macro is None else macro.definition
+
+
 def alias(name: str, definition: str, **params: Any) -> None:
     """Define `name` as a short form of the expression `definition`, process-wide.
 

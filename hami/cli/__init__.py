@@ -1,0 +1,215 @@
+"""The command `hami`: check, show, run and look up, without writing Python.
+
+One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors are, on
+stderr, with exit code 2; an exception of a backend gives exit code 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ConfigError, Error
+
+app = typer.Typer(
+    name="hami",
+    help="Check, show and run inference pipelines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+SourceArgument = Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or an expression.")]
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib import metadata
+
+        try:
+            typer.echo(f"hami {metadata.version('hami-core')}")
+        except metadata.PackageNotFoundError:
+            typer.echo("hami, from a source tree that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Check, show and run inference pipelines."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a terminal that lacks a character shows another one instead of failing
+            reconfigure(errors="replace")
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Print an error of hami or of a backend, without a traceback, and exit."""
+    try:
+        yield
+    except Error as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    except (typer.Exit, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        typer.echo(f"{type(error).__name__}: {error}{notes}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _source(text: str) -> Any:
+    """Return what hami.pipe takes: an existing file is a path whatever its name, other text is what it is."""
+    return Path(text) if os.path.isfile(text) else text
+
+
+@app.command()
+def check(file: SourceArgument) -> None:
+    """Check a pipeline without building it: syntax, names, parameters, graph."""
+    with _reported():
+        from ..plan import plan
+        from .show import own_expression
+
+        checked = plan(_source(file))
+        num_backends = sum(1 for node in checked.nodes for _ in own_expression(node).walk())
+        nodes = "1 node" if len(checked.nodes) == 1 else f"{len(checked.nodes)} nodes"
+        typer.echo(f"{checked.name or 'expression'}: ok: {nodes}, {num_backends} backends")
+
+
+@app.command()
+def show(
+    file: SourceArgument,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Also draw the graph into this file.")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Show only this node, in full.")] = None,
+) -> None:
+    """Show the graph, and what each node expands to."""
+    with _reported():
+        from ..errors import did_you_mean
+        from ..plan import plan
+        from .show import default_text, graph_text, is_default, node_text
+
+        checked = plan(_source(file))
+        names = [planned.name for planned in checked.nodes]
+        if node is not None and node not in names:
+            help = did_you_mean(node, names, otherwise="leave `--node` out to see all")
+            raise ConfigError(f"there is no node `{node}`", code="cli-unknown-node", where=file, help=help)
+        if node is None:
+            typer.echo(graph_text(checked))
+        for planned in checked.nodes:
+            if node in (None, planned.name):
+                typer.echo(f"\n{node_text(planned, is_full=node is not None)}")
+        if node is None and any(map(is_default, checked.nodes)):
+            typer.echo(f"\n{default_text()}")
+        if svg is not None:
+            from .svg import draw
+
+            _write(svg, draw(checked))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"the file cannot be written: {error.strerror}"
+        raise ConfigError(message, code="cli-unwritable-file", where=str(path), help="check the path") from None
+
+
+@app.command()
+def backends(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one in full.")] = None,
+    is_all: Annotated[bool, typer.Option("--all", help="List compatibility names too.")] = False,
+) -> None:
+    """List the backends, or show one with its parameters."""
+    with _reported():
+        from .reference import backend_text, list_text
+
+        typer.echo(list_text(is_all) if name is None else backend_text(name))
+
+
+@app.command()
+def parse(text: Annotated[str, typer.Argument(metavar="TEXT", help="An expression.")]) -> None:
+    """Check the syntax of an expression and print its tree; its names need not exist."""
+    with _reported():
+        from ..parser import parse as parse_text
+        from ..parser import to_tree
+
+        typer.echo(to_tree(parse_text(text)))
+
+
+@app.command()
+def run(
+    file: SourceArgument,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Keys of the request: JSON, text, or @FILE for a file's bytes."),
+    ] = None,
+    output: Annotated[str, typer.Option("--output", help="The key to print.")] = "result",
+) -> None:
+    """Run one request and print its result: `hami run pipeline.toml data=@picture.jpg`."""
+    with _reported():
+        request = dict(_read_input(text) for text in inputs or ())
+        import hami
+
+        with hami.pipe(_source(file)) as pipe:
+            pipe(request)
+        if output not in request:
+            from ..errors import did_you_mean, quoted
+
+            message = f"the request has no key `{output}` after the run"
+            help = did_you_mean(output, request, otherwise=f"it has {quoted(request)}")
+            raise ConfigError(message, code="cli-missing-output", where=file, help=help)
+        _print_value(request[output])
+
+
+def _read_input(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        help = "write for example `data=3`, `data=text` or `data=@picture.jpg`"
+        raise ConfigError(f"`{text}` is no `key=value`", code="cli-bad-input", where="hami run", help=help)
+    if value.startswith("@"):
+        try:
+            return key, sys.stdin.buffer.read() if value == "@-" else Path(value[1:]).read_bytes()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            message = f"`{value[1:]}` cannot be read: {reason}"
+            raise ConfigError(message, code="cli-unreadable-input", where=f"hami run {key}", help="check the path") from None
+    try:
+        return key, json.loads(value)
+    except (ValueError, RecursionError):
+        return key, value
+
+
+def _print_value(value: Any) -> None:
+    """Print a result: bytes as they are unless a person looks at them, text as it is, the rest as JSON."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        if sys.stdout.isatty():
+            typer.echo(_as_json_text(value))
+        else:
+            typer.echo(bytes(value), nl=False)
+    elif isinstance(value, str):
+        typer.echo(value)
+    else:
+        typer.echo(json.dumps(value, default=_as_json_text, ensure_ascii=False, indent=2, skipkeys=True))
+
+
+def _as_json_text(value: Any) -> Any:
+    """Return what stands in the output for a value that JSON does not know; large arrays are summed up."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"<{len(value)} bytes>"
+    if hasattr(value, "tolist") and getattr(value, "size", 0) <= 1000:
+        return value.tolist()
+    if hasattr(value, "shape"):
+        return f"<array of shape {tuple(value.shape)}, {getattr(value, 'dtype', '?')}>"
+    return repr(value)
