@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ if "OPENCV_LOG_LEVEL" not in os.environ:
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 # EXIF orientation -> what brings the stored pixels upright.
-TURNS = {
+TURNS: dict[int, Callable[[Picture], Picture]] = {
     2: lambda p: cv2.flip(p, 1),
     3: lambda p: cv2.rotate(p, cv2.ROTATE_180),
     4: lambda p: cv2.flip(p, 0),

@@ -41,7 +41,7 @@ class ResizeImage(ToSize):
 class KeepProportions(ToSize):
     """Resize until one side fits and fill the rest with `pad_value`.
 
-    Writes `to_source`, a 2x3 float64 matrix: (x, y, 1) in the result -> (x, y) in the picture it was made from.
+    Writes `to_source`, a 2x3 float64 matrix: (x, y, 1) in the result -> (x, y) in the picture that came in.
     """
 
     pad_value = param(0, min=0, max=255, doc="value of the added pixels")

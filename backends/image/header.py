@@ -21,7 +21,7 @@ TIFF_INTEGERS = {1: "B", 3: "H", 4: "I", 16: "Q"}
 class Header:
     """What a picture's first bytes say: `width` and `height` in stored pixels, before EXIF turns them.
 
-    `orientation` is the EXIF value 1 to 8 of the kinds whose transparency OpenCV decodes unturned (PNG, WebP).
+    `orientation` is the EXIF value 1 to 8, read where OpenCV decodes transparency unturned: PNG and WebP.
     """
 
     kind: str
@@ -65,7 +65,7 @@ def damaged(kind: str, why: str) -> RequestError:
 def read_png(data: bytes) -> Header:
     """Read the IHDR chunk, and what the other chunks tell of transparency and orientation.
 
-    Every chunk must end inside the data: OpenCV allocates what a chunk says it holds, up to 4 GB, before reading it.
+    Every chunk must end inside the data: OpenCV first allocates what a chunk says it holds, up to 4 GB.
     """
     if data[12:16] != b"IHDR":
         raise damaged("PNG", "it does not start with an `IHDR` chunk")

@@ -23,7 +23,7 @@ INTERPOLATIONS = {
 
 
 class PictureBackend(Backend):
-    """Run `apply` on each item's `data`; pictures of any sizes share a batch, since each is worked on alone."""
+    """Run `apply` on each item's `data`; pictures of any sizes share a batch, for each is worked on alone."""
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
     group_by: ClassVar[str] = "none"
@@ -44,7 +44,7 @@ class PictureBackend(Backend):
                 item["error"] = RequestError(
                     f"`{name}` cannot work on this picture: {error}", code="image-unsuitable"
                 )
-            except Exception as error:  # noqa: BLE001  the batch mates must not pay for this item
+            except Exception as error:  # the batch mates must not pay for this item
                 item["error"] = error
 
 

@@ -1,7 +1,7 @@
 """Where the text is: a picture to the input of the DB text detector, and its answer to one crop per line.
 
-Method: Liao et al., "Real-time Scene Text Detection with Differentiable Binarization" (AAAI 2020). Every step keeps
-the numbers of the `rapidocr-onnxruntime` package 1.4.4, so that boxes and text come out the same.
+Method: Liao et al., "Real-time Scene Text Detection with Differentiable Binarization" (AAAI 2020). Every step
+keeps the numbers of the `rapidocr-onnxruntime` package 1.4.4, so that boxes and text come out the same.
 `pipeline.toml` imports this module; its two backends stand before and after the model in node `detect`.
 """
 
@@ -76,13 +76,13 @@ def make_page(picture: Array) -> Page:
 
 
 def detector_size(height: int, width: int, shortest_side: int) -> tuple[int, int]:
-    """Return height and width of the detector's input: the shorter side at least `shortest_side`, both in steps."""
+    """Return height and width of the network's input: in steps, the shorter at least `shortest_side`."""
     ratio = max(1.0, shortest_side / min(height, width))
     return round_to_step(height * ratio), round_to_step(width * ratio)
 
 
 def smallest_box(points: Array) -> tuple[Array, float]:
-    """Return the corners of the smallest rotated rectangle, from its top left clockwise, and its shorter side."""
+    """Return the corners of the smallest rotated rectangle, clockwise, and its shorter side."""
     rectangle = cv2.minAreaRect(points)
     corners = sorted(cv2.boxPoints(rectangle), key=lambda corner: float(corner[0]))
     top_left, bottom_left = sorted(corners[:2], key=lambda corner: float(corner[1]))
@@ -93,10 +93,9 @@ def smallest_box(points: Array) -> tuple[Array, float]:
 def box_score(probability: Array, box: Array) -> float:
     """Return the mean probability inside a box."""
     height, width = probability.shape
-    left, top = (max(0, min(int(np.floor(low)), size - 1)) for low, size in zip(box.min(0), (width, height)))
-    right, bottom = (
-        max(0, min(int(np.ceil(high)), size - 1)) for high, size in zip(box.max(0), (width, height))
-    )
+    last = np.array([width - 1, height - 1])
+    left, top = np.floor(box.min(0)).clip(0, last).astype(int)
+    right, bottom = np.ceil(box.max(0)).clip(0, last).astype(int)
     mask = np.zeros((bottom - top + 1, right - left + 1), np.uint8)
     cv2.fillPoly(mask, [(box - np.float32([left, top])).astype(np.int32)], 1)
     return float(cv2.mean(probability[top : bottom + 1, left : right + 1], mask)[0])
@@ -131,7 +130,7 @@ def find_boxes(
     ratio: float,
     limit: int,
 ) -> list[Array]:
-    """Turn the detector's map into text boxes of a height x width picture, in the order in which one reads."""
+    """Turn the detector's map into text boxes of a height x width picture, in reading order."""
     mask = cv2.dilate((probability > threshold).astype(np.uint8), np.ones((2, 2), np.uint8))
     contours, _ = cv2.findContours(mask * 255, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     to_picture = np.array([width / probability.shape[1], height / probability.shape[0]])

@@ -1,8 +1,9 @@
 """What a line says: an upright crop to the input of the CTC recogniser, and its answer to text.
 
-Only crops of one width run together, so the text of a line does not depend on which lines happen to share its batch.
-`bucket` pads widths to a multiple, for fuller batches on hardware that gains from them; the padding is seen by the
-network and can change a space or a doubtful letter, so the default is the exact width. `pipeline.toml` imports this.
+Only crops of one width run together, so the text of a line does not depend on which lines happen to share its
+batch. `bucket` pads widths to a multiple, for fuller batches on hardware that gains from them; the network sees
+the padding, which can change a space or a doubtful letter, so the default is the exact width. `pipeline.toml`
+imports this module.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BLANK = 0  # class 0 separates repeated letters
 def recogniser_input(
     image: npt.NDArray[np.uint8], table: list[npt.NDArray[np.float32]], bucket: int
 ) -> npt.NDArray[np.float32]:
-    """Resize a crop to 48 rows with its proportions kept, and fill up with zeros to a multiple of `bucket` columns."""
+    """Resize a crop to 48 rows, proportions kept, and add zeros up to a multiple of `bucket` columns."""
     height, width = image.shape[:2]
     wanted = HEIGHT_PX * width / height
     filled = int(wanted) if wanted > NARROWEST_PX else math.ceil(wanted)
@@ -36,7 +37,7 @@ def recogniser_input(
 
 
 def ctc_text(probabilities: npt.NDArray[np.float32], characters: list[str]) -> tuple[str, float]:
-    """Read the best class of every step, drop repetitions and blanks; the score is the mean of the kept ones."""
+    """Read the best class of every step without repetitions and blanks; the score is the mean of those."""
     best = probabilities.argmax(1)
     is_kept = best != BLANK
     is_kept[1:] &= best[1:] != best[:-1]
@@ -48,7 +49,7 @@ def ctc_text(probabilities: npt.NDArray[np.float32], characters: list[str]) -> t
 
 @functools.cache
 def read_letters(model: str) -> list[str]:
-    """Return what each class of a recogniser stands for: blank, the letters in the model's metadata, space."""
+    """Return what each class of a recogniser stands for: blank, the letters in its metadata, space."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

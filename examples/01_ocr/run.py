@@ -23,9 +23,10 @@ from rich.table import Table
 
 import hami
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from pages import blank_page, drawn_page, photographed_page  # examples/pages.py
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-from pages import blank_page, drawn_page, photographed_page
 
 CALLERS = (1, 4, 8)
 PICTURES_A_ROUND = 8
@@ -77,7 +78,7 @@ def pictures_a_second(call: Callable[[bytes], Any], pictures: list[bytes], num_c
                 call(waiting.get_nowait())
         except queue.Empty:
             return
-        except Exception as error:  # noqa: BLE001  raised again below, on the main thread
+        except Exception as error:  # raised again below, on the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=caller) for _ in range(num_callers)]

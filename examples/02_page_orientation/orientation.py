@@ -1,4 +1,4 @@
-"""What stands before and after the page orientation model: a middle square of the page, and the answer in degrees."""
+"""What stands before and after the page orientation model: the page's middle, the answer in degrees."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MiddleSquare(hami.Backend):
 
 @hami.register
 class PageAngle(hami.Backend):
-    """Turn the four probabilities into {`angle`, `score`}; the page is turned clockwise by `angle` degrees."""
+    """Turn the four probabilities into {`angle`, `score`}: the page is turned clockwise by `angle`."""
 
     group_by = "none"
 

@@ -1,4 +1,7 @@
-"""Turn two pages four ways and ask the pipeline how each one lies. Run: python examples/02_page_orientation/run.py"""
+"""Turn two pages four ways and ask the pipeline how each one lies.
+
+Run: python examples/02_page_orientation/run.py
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from pathlib import Path
 
 import hami
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from pages import drawn_page, photographed_page, turned  # examples/pages.py
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-from pages import drawn_page, photographed_page, turned
 
 
 def main() -> None:
@@ -19,7 +23,7 @@ def main() -> None:
     with hami.pipe(HERE / "pipeline.toml") as pipe:
         answers = pipe([{"data": turned(pages[name], angle)} for name, angle in wanted])
     num_right = 0
-    for (name, angle), answer in zip(wanted, answers):
+    for (name, angle), answer in zip(wanted, answers, strict=True):
         found = answer["result"]
         num_right += found["angle"] == angle
         print(f"{name:12}  turned by {angle:3}  found {found['angle']:3}  (score {found['score']:.2f})")

@@ -12,9 +12,10 @@ from PIL import Image, ImageEnhance
 
 import hami
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from picture_hash import num_different_bits  # beside this file
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from picture_hash import num_different_bits
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
@@ -44,8 +45,8 @@ def main() -> None:
     named = pictures()
     with hami.pipe(HERE / "pipeline.toml") as pipe:
         answers = pipe([{"data": data} for data in named.values()])
-    hashes = {name: answer["result"] for name, answer in zip(named, answers)}
-    for name, answer in zip(named, answers):
+    hashes = {name: answer["result"] for name, answer in zip(named, answers, strict=True)}
+    for name, answer in zip(named, answers, strict=True):
         print(f"{answer['result']}  {name:22} hashed in a batch of {answer['batch_size']}")
     print("\nnear duplicates:")
     for one, other in combinations(named, 2):

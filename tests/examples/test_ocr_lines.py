@@ -1,4 +1,4 @@
-"""orientation.py and recogniser.py without a model: what goes into the networks, and how their answers are read."""
+"""orientation.py and recogniser.py without a model: what goes into the networks, how answers are read."""
 
 from __future__ import annotations
 

@@ -78,9 +78,10 @@ def test_one_pixel_and_four_channels_are_accepted() -> None:
 
 def test_a_mean_for_other_channels_is_the_error_of_its_item() -> None:
     for backend in (Normalize, ToTensor):
-        bad, good = run(backend, np.zeros((4, 4), np.uint8), smooth(), mean=MEAN, std=STD)
-        assert bad["error"].code == "image-expected" and "3 channels" in bad["error"].message
-        assert "result" in good
+        for dtype in (np.uint8, np.uint16, np.float32):
+            bad, good = run(backend, np.zeros((4, 4), dtype), smooth(), mean=MEAN, std=STD)
+            assert bad["error"].code == "image-expected" and "3 channels" in bad["error"].message
+            assert "result" in good
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from hami.config import import_modules, load
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def backends_of(example: str, file: str) -> ModuleType:

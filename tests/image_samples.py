@@ -62,7 +62,7 @@ def with_orientation(kind: str, orientation: int, **options: Any) -> bytes:
 
 
 def upright(orientation: int) -> np.ndarray:
-    """Return what a viewer shows of the quarters stored with that orientation, after the EXIF standard's table."""
+    """Return what a viewer shows of the quarters stored with that orientation (EXIF standard, tag 274)."""
     stored = quarters()
     shown = {
         1: stored,
