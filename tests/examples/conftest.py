@@ -18,7 +18,7 @@ def models() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder five minutes: a model may have to be downloaded, and two cores are shared."""
+    """Give these tests five minutes: a model may have to be downloaded, and cores may be shared."""
     for item in items:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.timeout(300))
