@@ -2,8 +2,7 @@
 
 Only crops of one width run together, so the text of a line does not depend on which lines share its batch.
 `bucket` pads widths to a multiple, for fuller batches on hardware that gains from them; the network sees the
-padding, which can change a space or a doubtful letter, so the default is the exact width. `pipeline.toml` imports
-this module.
+padding, which can change a space or a doubtful letter, so the default is the exact width.
 """
 
 from __future__ import annotations

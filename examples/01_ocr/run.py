@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import io
+import math
 import queue
 import statistics
 import sys
@@ -30,6 +31,8 @@ HERE = Path(__file__).resolve().parent
 
 CALLERS = (1, 4, 8)
 PICTURES_A_ROUND = 8
+SHEET_WIDTH_PX = 640
+COLOURS = ((200, 30, 60), (20, 110, 200), (20, 140, 70))
 Lines = list[dict[str, Any]]
 
 
@@ -40,18 +43,23 @@ def read(pipe: Any, picture: bytes) -> Lines:
 
 
 def draw(picture: bytes, lines: Lines) -> Image.Image:
-    """Return the picture with its boxes, and to the right of it the text at the place where it stands."""
+    """Return the picture with its boxes, and beside it each text as large as its line and at the same place."""
     page = Image.open(io.BytesIO(picture)).convert("RGB")
+    scale = SHEET_WIDTH_PX / page.width
+    page = page.resize((SHEET_WIDTH_PX, round(page.height * scale)))
     sheet = Image.new("RGB", (page.width * 2, page.height), "white")
     sheet.paste(page)
     pen = ImageDraw.Draw(sheet)
     for number, line in enumerate(lines):
-        corners = [tuple(corner) for corner in line["box"]]
-        colour = ((200, 30, 60), (20, 110, 200), (20, 140, 70))[number % 3]
+        corners = [(x * scale, y * scale) for x, y in line["box"]]
+        colour = COLOURS[number % len(COLOURS)]
         pen.polygon(corners, outline=colour, width=2)
-        height = max(10, min(24, int(corners[3][1] - corners[0][1])))
-        font = ImageFont.load_default(height * 0.8)
-        pen.text((page.width + 8, corners[0][1]), line["text"], fill=colour, font=font)
+        unit = ImageFont.load_default(100).getlength(line["text"]) / 100
+        width, height = math.dist(corners[0], corners[1]), math.dist(corners[0], corners[3])
+        size = max(8.0, min(0.8 * height, 0.97 * width / unit))
+        pen.text(
+            (page.width + corners[0][0], corners[0][1]), line["text"], colour, ImageFont.load_default(size)
+        )
     return sheet
 
 
