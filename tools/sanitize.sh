@@ -14,7 +14,6 @@ shift 2
 folder=$PWD/build/$sanitizer
 env=$folder/env
 reports=$folder/report
-flags="-fsanitize=$sanitizer -fno-omit-frame-pointer -O1 -g"
 tests=(tests/flow tests/unit)
 (($#)) && tests=("$@")
 
@@ -54,7 +53,7 @@ make_environment() {
 mkdir -p "$folder"
 rm -f "$reports".*
 printf '==> C++ tests with -fsanitize=%s\n' "$sanitizer"
-tools/build_cpp_tests.sh "$venv" "$folder/cpp" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="$flags"
+tools/build_cpp_tests.sh "$venv" "$folder/cpp" -DHAMI_SANITIZER="$sanitizer"
 fixed "$venv/bin/ctest" --test-dir "$folder/cpp" --output-on-failure
 
 printf '==> Python tests with -fsanitize=%s: %s\n' "$sanitizer" "${tests[*]}"
@@ -62,8 +61,7 @@ make_environment
 PATH="$PWD/$venv/bin:$PATH" "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
     --no-build-isolation --force-reinstall --editable . \
     --config-settings=build-dir="$folder/core" \
-    --config-settings=cmake.build-type=RelWithDebInfo \
-    --config-settings=cmake.define.CMAKE_CXX_FLAGS="$flags"
+    --config-settings=install.strip=false --config-settings=cmake.define.HAMI_SANITIZER="$sanitizer"
 # Sanitizers make everything about ten times slower; a time limit meant for plain runs would only cut tests short.
 LD_PRELOAD=$preload fixed "$env/bin/python" -m pytest "${tests[@]}" -p no:cacheprovider --timeout=600
 
