@@ -43,7 +43,7 @@ def read(pipe: Any, picture: bytes) -> Lines:
 
 
 def draw(picture: bytes, lines: Lines) -> Image.Image:
-    """Return the picture with its boxes, and beside it each text as large as its line and at the same place."""
+    """Return the picture with its boxes, and beside it each text at the same place and as large."""
     page = Image.open(io.BytesIO(picture)).convert("RGB")
     scale = SHEET_WIDTH_PX / page.width
     page = page.resize((SHEET_WIDTH_PX, round(page.height * scale)))
