@@ -1,1 +1,53 @@
-"""hami: a runtime for inference pipelines."""
+"""hami: a runtime for inference pipelines.
+
+Write a bracket expression or a TOML file, and call `hami.pipe(config)({"data": x})["result"]` from many threads.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .backend import Backend, param, register
+from .errors import (
+    BuildError,
+    Cancelled,
+    Closed,
+    ConfigError,
+    DeadlineExceeded,
+    Error,
+    QueueFull,
+    RequestError,
+)
+from .parser import Expr, alias, parse
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline, pipe
+
+__all__ = [
+    "Backend",
+    "BuildError",
+    "Cancelled",
+    "Closed",
+    "ConfigError",
+    "DeadlineExceeded",
+    "Error",
+    "Expr",
+    "Pipeline",
+    "QueueFull",
+    "RequestError",
+    "alias",
+    "param",
+    "parse",
+    "pipe",
+    "register",
+]
+
+# The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
+_FROM_PIPELINE = ("Pipeline", "pipe")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM_PIPELINE:
+        return getattr(import_module(".pipeline", __name__), name)
+    raise AttributeError(f"module `hami` has no attribute `{name}`")

@@ -1,0 +1,121 @@
+#include "bind/errors.h"
+
+#include <new>
+
+namespace hami::bind {
+namespace {
+
+std::string text_of(PyObject* exception) {
+  std::string text = Py_TYPE(exception)->tp_name;
+  PyObject* message = PyObject_Str(exception);
+  const char* characters = message == nullptr ? nullptr : PyUnicode_AsUTF8(message);
+  if (characters != nullptr && *characters != '\0') text += std::string(": ") + characters;
+  PyErr_Clear();
+  Py_XDECREF(message);
+  return text;
+}
+
+// Out of memory, a device in an unknown state, a worker process that has died: another run of the
+// same batch could do harm, and would tell nothing about its items.
+bool may_rerun(PyObject* exception, const std::string& text) {
+  if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError) != 0) return false;
+  if (PyErr_GivenExceptionMatches(exception, PyExc_Exception) == 0) return false;
+  return text.find("CUDA") == std::string::npos && text.find("BrokenProcessPool") == std::string::npos;
+}
+
+const char* class_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kConfig:
+      return "ConfigError";
+    case ErrorKind::kBuild:
+      return "BuildError";
+    case ErrorKind::kRequest:
+      return "RequestError";
+    case ErrorKind::kQueueFull:
+      return "QueueFull";
+    case ErrorKind::kDeadlineExceeded:
+      return "DeadlineExceeded";
+    case ErrorKind::kCancelled:
+      return "Cancelled";
+    case ErrorKind::kClosed:
+      return "Closed";
+  }
+  return "Error";
+}
+
+// Calls hami.failures.NAME(args...). A new reference, or null with a Python error set.
+template <class... Args>
+PyObject* call_failures(const char* name, const char* format, Args... args) {
+  PyObject* module = PyImport_ImportModule("hami.failures");
+  if (module == nullptr) return nullptr;
+  PyObject* result = PyObject_CallMethod(module, name, format, args...);
+  Py_DECREF(module);
+  return result;
+}
+
+std::string note_of(const std::optional<FailureSite>& site) {
+  if (!site) return "";
+  return "in node `" + site->node + "`, backend `" + site->backend + "`, instance " +
+         std::to_string(site->instance);
+}
+
+PyObject* own_error(const char* class_name, const std::string& code, const std::string& message,
+                    const std::string& help, const std::string& where, const std::string& note) {
+  return call_failures("make", "ssssss", class_name, message.c_str(), code.c_str(), where.c_str(),
+                       help.c_str(), note.c_str());
+}
+
+}  // namespace
+
+std::exception_ptr to_error(PyObject* exception) {
+  std::string text = text_of(exception);
+  const bool reruns = may_rerun(exception, text);
+  return std::make_exception_ptr(PythonError(hold(exception), std::move(text), reruns));
+}
+
+std::exception_ptr take_python_error() {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyObject* exception = PyErr_GetRaisedException();
+#else
+  PyObject* type = nullptr;
+  PyObject* exception = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &exception, &traceback);
+  PyErr_NormalizeException(&type, &exception, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+#endif
+  auto error = to_error(exception);
+  Py_DECREF(exception);
+  return error;
+}
+
+void throw_python_error() { std::rethrow_exception(take_python_error()); }
+
+PyObject* exception_object(const std::exception_ptr& error,
+                           const std::optional<FailureSite>& site) {
+  const std::string note = note_of(site);
+  try {
+    std::rethrow_exception(error);
+  } catch (const PythonError& python) {
+    return call_failures("copy", "Os", python.exception(), note.c_str());
+  } catch (const Error& own) {
+    return own_error(class_of(own.kind()), own.code(), own.message(), own.help(), own.where(),
+                     note);
+  } catch (const std::bad_alloc&) {
+    return own_error("Error", "out-of-memory", "a backend ran out of memory",
+                     "lower `max`, or send smaller requests", "", note);
+  } catch (const std::exception& other) {
+    return own_error("Error", "backend-failed", other.what(), "", "", note);
+  }
+}
+
+void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {
+  PyObject* exception = exception_object(error, site);
+  if (exception == nullptr) return;  // making it failed, and that error is set
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
+  Py_DECREF(exception);
+}
+
+}  // namespace hami::bind

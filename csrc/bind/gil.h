@@ -1,0 +1,63 @@
+// The interpreter's lock, and the release of its objects from threads that do not hold it. Threads
+// of the core keep one thread state for life, so that taking the lock is all that a run pays.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+#include "core/value.h"
+
+namespace hami::bind {
+
+// Holds the GIL for a scope, on any thread; nests. When the interpreter is going away the thread
+// sleeps for ever instead of unwinding through the core.
+class GilAcquire {
+ public:
+  GilAcquire();
+  ~GilAcquire();
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
+
+ private:
+  bool was_taken_ = false;
+};
+
+// Gives the GIL away for a scope. REQUIRES: the thread holds it.
+class GilRelease {
+ public:
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease();
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// An owned Python object as a value; it may be dropped on any thread.
+class PyHandle final : public Any {
+ public:
+  // Steals the reference.
+  explicit PyHandle(PyObject* object) : object_(object) {}
+  ~PyHandle() override;
+  PyObject* get() const noexcept { return object_; }
+  std::string type_name() const override;
+
+ private:
+  PyObject* object_;
+};
+
+// A borrowed object becomes an owned handle. REQUIRES: the GIL.
+Ref<PyHandle> hold(PyObject* object);
+
+// Releases what other threads let go of. REQUIRES: the GIL.
+void drain_released();
+// Releases the buffer now, or with the next drain on threads without the GIL.
+void release_buffer(Py_buffer* buffer);
+
+// Calls `callable(*args)`; keeps the thread asleep for ever if the interpreter ends meanwhile.
+// REQUIRES: the GIL.
+PyObject* call_python(PyObject* callable, PyObject* const* args, size_t num_args);
+
+}  // namespace hami::bind

@@ -1,0 +1,119 @@
+#include "bind/request_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "bind/convert.h"
+#include "bind/gil.h"
+#include "bind/owned.h"
+#include "core/error.h"
+
+namespace hami::bind {
+namespace {
+
+// The value of a key in the caller's dict, borrowed; null when absent.
+PyObject* look_up(PyObject* dict, const Key& key) {
+  const Owned name = checked(key_object(key));
+  PyObject* found = PyDict_GetItemWithError(dict, name.get());
+  if (found == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
+  return found;
+}
+
+std::string repr(PyObject* object) {
+  const Owned text(PyObject_Repr(object));
+  const char* characters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  std::string shown = characters == nullptr ? Py_TYPE(object)->tp_name : characters;
+  if (shown.size() > 100) shown = shown.substr(0, 100) + "...";
+  return shown;
+}
+
+[[noreturn]] void refuse(const Key& key, PyObject* value, const char* expected) {
+  throw Error(ErrorKind::kRequest, "request-reserved-key",
+              quoted(key.text()) + " must be " + expected + ", got " + quoted(repr(value)),
+              "correct it, or leave it out");
+}
+
+int64_t read_rows(PyObject* dict) {
+  PyObject* value = look_up(dict, keys::request_size);
+  if (value == nullptr) return 1;
+  int overflow = 0;
+  const bool is_int = PyLong_Check(value) && !PyBool_Check(value);
+  const int64_t rows = is_int ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
+  if (rows < 1 || overflow != 0) refuse(keys::request_size, value, "an int of at least 1");
+  return rows;
+}
+
+int64_t read_priority(PyObject* dict, int64_t default_priority) {
+  PyObject* value = look_up(dict, keys::priority);
+  if (value == nullptr) return default_priority;
+  int overflow = 0;
+  if (!PyLong_Check(value)) refuse(keys::priority, value, "an int");
+  const int64_t priority = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow != 0) refuse(keys::priority, value, "an int of 64 bits");
+  return priority;
+}
+
+// The smaller of the dict's and the configuration's, counted from now.
+TimePoint read_deadline(PyObject* dict, double default_ms) {
+  PyObject* value = look_up(dict, keys::deadline_ms);
+  double deadline_ms = default_ms > 0 ? default_ms : HUGE_VAL;
+  if (value != nullptr && value != Py_None) {
+    const double asked = PyFloat_AsDouble(value);
+    const bool is_number = PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    if (!is_number || std::isnan(asked) || asked < 0) {
+      refuse(keys::deadline_ms, value, "a number of milliseconds, not negative");
+    }
+    deadline_ms = std::min(deadline_ms, asked);
+  }
+  // Further away than any process lives is no deadline.
+  constexpr double kNever = 1e15;
+  if (deadline_ms >= kNever) return TimePoint::max();
+  return Clock::now() +
+         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(deadline_ms));
+}
+
+int read_root(const Pipeline& pipeline, PyObject* dict) {
+  PyObject* value = look_up(dict, keys::node_name);
+  if (value == nullptr || value == Py_None) return -1;
+  if (!PyUnicode_Check(value)) refuse(keys::node_name, value, "the name of an entry node");
+  const char* name = PyUnicode_AsUTF8(value);
+  if (name == nullptr) throw_python_error();
+  return pipeline.find_root(name);
+}
+
+}  // namespace
+
+Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict) {
+  auto request = make_ref<Request>(pipeline, 0);
+  request->rows = read_rows(dict);
+  request->priority = read_priority(dict, pipeline->settings().priority);
+  request->deadline = read_deadline(dict, pipeline->settings().deadline_ms);
+  request->root = read_root(*pipeline, dict);
+  const Owned result_name = checked(key_object(keys::result));
+  const int has_stale_result = PyDict_Contains(dict, result_name.get());
+  check(has_stale_result);
+  if (has_stale_result != 0) check(PyDict_DelItem(dict, result_name.get()));
+  request->input.reserve(pipeline->reads().size());
+  for (const Key& key : pipeline->reads()) {
+    if (PyObject* value = look_up(dict, key)) {
+      request->input.put(key, to_value(value, pipeline->container_depth()));
+    }
+  }
+  if (pipeline->reads_everything()) {
+    request->base = make_ref<PyHandle>(checked(PyDict_Copy(dict)).detach());
+  }
+  return request;
+}
+
+void write_output(const Request& request, PyObject* dict) {
+  for (const auto& [key, value, is_written] : request.output) {
+    const Owned name = checked(key_object(key));
+    const Owned object = checked(from_value(value));
+    check(PyDict_SetItem(dict, name.get(), object.get()));
+  }
+}
+
+}  // namespace hami::bind

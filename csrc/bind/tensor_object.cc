@@ -1,0 +1,236 @@
+#include "bind/tensor_object.h"
+
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "bind/gil.h"
+#include "core/dlpack.h"
+
+namespace py = pybind11;
+
+namespace hami::bind {
+namespace {
+
+// What Python holds of a tensor that the core made.
+struct TensorObject {
+  Ref<Tensor> tensor;
+};
+
+class BufferOwner final : public Object {
+ public:
+  explicit BufferOwner(Py_buffer* buffer) : buffer_(buffer) {}
+  ~BufferOwner() override { release_buffer(buffer_); }
+
+ private:
+  Py_buffer* buffer_;
+};
+
+// DLPack's deleter may be called on any thread, so no GIL is needed here.
+class CapsuleOwner final : public Object {
+ public:
+  explicit CapsuleOwner(dlpack::ManagedTensor* managed) : managed_(managed) {}
+  ~CapsuleOwner() override {
+    if (managed_->deleter != nullptr) managed_->deleter(managed_);
+  }
+
+ private:
+  dlpack::ManagedTensor* managed_;
+};
+
+// The struct module's format characters of plain numbers, in the machine's byte order.
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_bytes) {
+  std::string_view text = format == nullptr ? "B" : format;
+  const char foreign = std::endian::native == std::endian::little ? '>' : '<';
+  if (!text.empty() && (text[0] == foreign || text[0] == '!')) return {};
+  if (!text.empty() && std::string_view("@=<>").find(text[0]) != std::string_view::npos) {
+    text.remove_prefix(1);
+  }
+  const auto bits = static_cast<uint8_t>(item_bytes * 8);
+  if (text == "?") return DType{DType::kBool, 8};
+  if (text == "Zf" || text == "Zd") return DType{DType::kComplex, bits};
+  if (text.size() != 1) return {};
+  if (std::string_view("bhilqn").find(text[0]) != std::string_view::npos) {
+    return DType{DType::kInt, bits};
+  }
+  if (std::string_view("BHILQN").find(text[0]) != std::string_view::npos) {
+    return DType{DType::kUInt, bits};
+  }
+  if (std::string_view("efd").find(text[0]) != std::string_view::npos) {
+    return DType{DType::kFloat, bits};
+  }
+  return {};
+}
+
+const char* format_of_dtype(DType dtype) {
+  switch (dtype.code) {
+    case DType::kBool:
+      return "?";
+    case DType::kInt:
+      return dtype.bits == 8 ? "b" : dtype.bits == 16 ? "h" : dtype.bits == 32 ? "i" : "q";
+    case DType::kUInt:
+      return dtype.bits == 8 ? "B" : dtype.bits == 16 ? "H" : dtype.bits == 32 ? "I" : "Q";
+    case DType::kFloat:
+      return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : nullptr;
+    case DType::kComplex:
+      return dtype.bits == 64 ? "Zf" : "Zd";
+    default:
+      return nullptr;
+  }
+}
+
+Ref<Tensor> from_buffer(PyObject* object) {
+  auto* buffer = new Py_buffer();
+  if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) != 0) {
+    PyErr_Clear();
+    delete buffer;
+    return nullptr;
+  }
+  const auto dtype = dtype_of_format(buffer->format, buffer->itemsize);
+  bool is_strided = dtype.has_value() && buffer->suboffsets == nullptr;
+  for (int i = 0; is_strided && i < buffer->ndim; ++i) {
+    // Fields of records lie at distances that are no multiple of their size.
+    is_strided = buffer->strides[i] % buffer->itemsize == 0;
+  }
+  if (!is_strided) {
+    release_buffer(buffer);
+    return nullptr;
+  }
+  Shape shape(buffer->shape, buffer->shape + buffer->ndim);
+  Shape strides(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) strides[i] = buffer->strides[i] / buffer->itemsize;
+  auto tensor = make_ref<Tensor>(buffer->buf, *dtype, std::move(shape), std::move(strides),
+                                 Ref<Object>(make_ref<BufferOwner>(buffer)));
+  tensor->set_read_only(buffer->readonly != 0);
+  return tensor;
+}
+
+Ref<Tensor> from_dlpack(PyObject* object) {
+  PyObject* export_method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject* capsule = export_method == nullptr ? nullptr : PyObject_CallNoArgs(export_method);
+  Py_XDECREF(export_method);
+  if (capsule == nullptr || !PyCapsule_IsValid(capsule, dlpack::kCapsuleName)) {
+    PyErr_Clear();
+    Py_XDECREF(capsule);
+    return nullptr;
+  }
+  auto* managed = static_cast<dlpack::ManagedTensor*>(
+      PyCapsule_GetPointer(capsule, dlpack::kCapsuleName));
+  PyCapsule_SetName(capsule, dlpack::kUsedCapsuleName);
+  Py_DECREF(capsule);
+  auto owner = make_ref<CapsuleOwner>(managed);
+  const dlpack::Tensor& view = managed->tensor;
+  if (view.type_lanes != 1 || view.type_bits % 8 != 0) return nullptr;
+  Shape shape(view.shape, view.shape + view.num_dims);
+  Shape strides = view.strides == nullptr
+                      ? contiguous_strides(shape)
+                      : Shape(view.strides, view.strides + view.num_dims);
+  return make_ref<Tensor>(static_cast<char*>(view.data) + view.byte_offset,
+                          DType{view.type_code, view.type_bits}, std::move(shape),
+                          std::move(strides), std::move(owner),
+                          Device{view.device_type, view.device_id});
+}
+
+py::buffer_info buffer_of(TensorObject& object) {
+  const Tensor& tensor = *object.tensor;
+  const char* format = format_of_dtype(tensor.dtype());
+  if (format == nullptr || !tensor.device().is_cpu()) {
+    throw py::buffer_error("a " + tensor.describe() + " has no buffer; use DLPack");
+  }
+  const auto item_bytes = static_cast<py::ssize_t>(tensor.dtype().size_bytes());
+  std::vector<py::ssize_t> strides;
+  for (int64_t stride : tensor.strides()) strides.push_back(stride * item_bytes);
+  return py::buffer_info(tensor.data(), item_bytes, format,
+                         static_cast<py::ssize_t>(tensor.rank()),
+                         std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()),
+                         std::move(strides), tensor.is_read_only());
+}
+
+struct Exported {
+  dlpack::ManagedTensor managed;
+  Ref<Tensor> tensor;
+  Shape shape;
+  Shape strides;
+};
+
+py::capsule to_dlpack(const TensorObject& object, const py::kwargs&) {
+  const Tensor& tensor = *object.tensor;
+  auto* exported = new Exported{{}, object.tensor, tensor.shape(), tensor.strides()};
+  exported->managed = {{tensor.data(), tensor.device().type, tensor.device().id,
+                        static_cast<int32_t>(tensor.rank()), tensor.dtype().code,
+                        tensor.dtype().bits, 1, exported->shape.data(), exported->strides.data(),
+                        0},
+                       exported,
+                       [](dlpack::ManagedTensor* managed) {
+                         delete static_cast<Exported*>(managed->context);
+                       }};
+  PyObject* capsule = PyCapsule_New(&exported->managed, dlpack::kCapsuleName, [](PyObject* unused) {
+    // Nobody took it.
+    if (!PyCapsule_IsValid(unused, dlpack::kCapsuleName)) return;
+    auto* managed = static_cast<dlpack::ManagedTensor*>(
+        PyCapsule_GetPointer(unused, dlpack::kCapsuleName));
+    managed->deleter(managed);
+  });
+  return py::reinterpret_steal<py::capsule>(capsule);
+}
+
+// numpy.asarray, or null where numpy is not installed; looked up once.
+PyObject* numpy_asarray() {
+  static PyObject* const asarray = [] {
+    PyObject* numpy = PyImport_ImportModule("numpy");
+    PyObject* found = numpy == nullptr ? nullptr : PyObject_GetAttrString(numpy, "asarray");
+    PyErr_Clear();
+    Py_XDECREF(numpy);
+    return found;
+  }();
+  return asarray;
+}
+
+}  // namespace
+
+Ref<Tensor> to_tensor(PyObject* object) {
+  if (py::isinstance<TensorObject>(object)) {
+    return py::cast<TensorObject&>(py::handle(object)).tensor;
+  }
+  Ref<Tensor> tensor;
+  if (PyObject_CheckBuffer(object)) {
+    tensor = from_buffer(object);
+  } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__dlpack__")) {
+    tensor = from_dlpack(object);
+  }
+  if (tensor) tensor->set_origin(hold(object));
+  return tensor;
+}
+
+PyObject* from_tensor(Ref<Tensor> tensor) {
+  const bool is_plain = format_of_dtype(tensor->dtype()) != nullptr && tensor->device().is_cpu();
+  py::object object = py::cast(TensorObject{std::move(tensor)});
+  if (!is_plain || numpy_asarray() == nullptr) return object.release().ptr();
+  PyObject* const args[] = {object.ptr()};
+  return PyObject_Vectorcall(numpy_asarray(), args, 1, nullptr);
+}
+
+void define_tensor(py::module_& module) {
+  py::class_<TensorObject>(module, "Tensor", py::buffer_protocol(),
+                           "A tensor of the core: offers the buffer protocol and DLPack.")
+      .def_buffer(&buffer_of)
+      .def("__dlpack__", &to_dlpack)
+      .def("__dlpack_device__",
+           [](const TensorObject& object) {
+             const Device device = object.tensor->device();
+             return py::make_tuple(device.type, device.id);
+           })
+      .def_property_readonly("shape",
+                             [](const TensorObject& object) {
+                               py::list shape;
+                               for (int64_t extent : object.tensor->shape()) shape.append(extent);
+                               return py::tuple(shape);
+                             })
+      .def_property_readonly(
+          "dtype", [](const TensorObject& object) { return object.tensor->dtype().name(); })
+      .def("__repr__", [](const TensorObject& object) {
+        return "<hami tensor " + object.tensor->describe() + ">";
+      });
+}
+
+}  // namespace hami::bind

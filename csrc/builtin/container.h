@@ -1,0 +1,31 @@
+// What backends that hold others have in common: a container has a trait, and accepts a batch,
+// only if all of its children do, and it reads whatever one of them reads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plan/build.h"
+
+namespace hami {
+
+class Container : public Backend {
+ public:
+  explicit Container(Build& build) : children_(build.children()) {}
+
+  BatchRange batch_range() const override;
+  Traits traits() const override;
+  // The first child sees the items as they come.
+  size_t group_of(const Item& item) const override { return children_[0]->group_of(item); }
+  void collect_reads(std::vector<Key>& reads) const override;
+  int container_depth() const override;
+
+ protected:
+  std::vector<std::shared_ptr<Backend>> children_;
+};
+
+// Runs `backend` over the items, one run for each group: a stage after the first gets whatever its
+// predecessor made, which need not be of one shape any more.
+void forward_by_group(Backend& backend, Batch batch);
+
+}  // namespace hami

@@ -1,0 +1,128 @@
+// `CatTensor` and `SplitTensor`: concatenation along axis 0 and its inverse. Every item of the
+// batch gets the whole tensor; the rows of each are its `request_size`.
+#include <cstring>
+
+#include "core/error.h"
+#include "core/tensor.h"
+#include "plan/build.h"
+
+namespace hami {
+namespace {
+
+Tensor& tensor_of(const Value& value, const char* backend) {
+  if (!value.is(Value::Kind::kTensor)) {
+    throw Error(ErrorKind::kRequest, "request-type",
+                quoted(backend) + " takes an array, got " + quoted(value.type_name()),
+                "put an array under `data`");
+  }
+  return value.as_tensor();
+}
+
+void check_rows(const Tensor& tensor, const Item& item) {
+  const int64_t rows = tensor.rank() == 0 ? 0 : tensor.shape()[0];
+  if (rows == item.rows) return;
+  throw Error(ErrorKind::kRequest, "request-rows",
+              "the request has " + std::to_string(item.rows) + " rows (`request_size`), but " +
+                  quoted(tensor.describe()) + " has " + std::to_string(rows) + " on axis 0",
+              "set `request_size` to the extent of axis 0");
+}
+
+class CatTensor final : public Backend {
+ public:
+  explicit CatTensor(Build&) {}
+  Traits traits() const override { return {.is_reentrant = true}; }
+
+  void forward(Batch batch) override {
+    std::vector<Item*> items;
+    for_each_item(batch, [&](Item& item) {
+      check_rows(tensor_of(item.data(), "CatTensor"), item);
+      items.push_back(&item);
+    });
+    if (items.empty()) return;
+    const Value whole(concatenate(items));
+    for (Item* item : items) item->set_result(whole);
+  }
+
+ private:
+  static Ref<Tensor> concatenate(const std::vector<Item*>& items) {
+    Tensor& first = items[0]->data().as_tensor();
+    if (items.size() == 1) return first.contiguous();
+    Shape shape = first.shape();
+    shape[0] = num_rows(items);
+    auto whole = Tensor::allocate(first.dtype(), shape);
+    char* destination = whole->data_as<char>();
+    for (const Item* item : items) {
+      const Tensor& part = item->data().as_tensor();
+      if (part.dtype() != first.dtype() || !same_row_shape(part, first)) {
+        throw Error(ErrorKind::kRequest, "tensor-shape",
+                    "cannot join " + quoted(part.describe()) + " to " + quoted(first.describe()),
+                    "bring the arrays of a batch to one shape and type");
+      }
+      part.copy_to(destination);
+      destination += part.size_bytes();
+    }
+    return whole;
+  }
+
+  static bool same_row_shape(const Tensor& a, const Tensor& b) {
+    return a.rank() == b.rank() &&
+           std::equal(a.shape().begin() + 1, a.shape().end(), b.shape().begin() + 1);
+  }
+};
+
+class SplitTensor final : public Backend {
+ public:
+  explicit SplitTensor(Build&) {}
+  Traits traits() const override { return {.is_reentrant = true}; }
+  int container_depth() const override { return 1; }
+
+  void forward(Batch batch) override {
+    const int64_t total = num_rows(batch);
+    int64_t begin = 0;
+    for (Item* item : batch) {
+      item->set_result(split(item->data(), *item, begin, total));
+      begin += item->rows;
+    }
+  }
+
+ private:
+  static Value split(const Value& whole, const Item& item, int64_t begin, int64_t total) {
+    if (whole.is(Value::Kind::kTable)) {
+      auto parts = make_ref<Table>();
+      for (const auto& [key, value, is_written] : whole.as_table().dict) {
+        parts->dict.put(key, split(value, item, begin, total));
+      }
+      return Value(std::move(parts));
+    }
+    const Tensor& tensor = tensor_of(whole, "SplitTensor");
+    if (tensor.rank() == 0 || tensor.shape()[0] != total) {
+      throw Error(ErrorKind::kRequest, "tensor-shape",
+                  "a batch of " + std::to_string(total) + " rows came back as " +
+                      quoted(tensor.describe()),
+                  "the backend between `CatTensor` and `SplitTensor` must keep axis 0");
+    }
+    return Value(item.has_batch_axis ? tensor.slice_rows(begin, item.rows) : tensor.row(begin));
+  }
+};
+
+class ContiguousTensor final : public InlineBackend {
+ public:
+  explicit ContiguousTensor(Build&) {}
+  Traits traits() const override { return {.is_reentrant = true}; }
+  void forward(Batch batch) override {
+    for_each_item(batch, [](Item& item) {
+      Tensor& tensor = tensor_of(item.data(), "ContiguousTensor");
+      item.set_result(tensor.is_contiguous() ? item.data() : Value(tensor.contiguous()));
+    });
+  }
+};
+
+HAMI_REGISTER(CatTensor, .family = "tensor",
+              .doc = "Concatenates the rows of all items into one tensor.");
+HAMI_REGISTER(SplitTensor, .family = "tensor",
+              .doc = "Gives each item its rows of the batch tensor.");
+HAMI_REGISTER(ContiguousTensor, .family = "tensor",
+              .doc = "A row-major copy of the array, where it is not one already.");
+
+}  // namespace
+}  // namespace hami

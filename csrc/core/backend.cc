@@ -1,0 +1,74 @@
+#include "core/backend.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/error.h"
+#include "core/tensor.h"
+
+namespace hami {
+namespace {
+
+size_t mix(size_t seed, size_t value) { return seed * 0x9E3779B97F4A7C15ULL + value + 1; }
+
+size_t group_of_value(const Value& value, const Item& item) {
+  size_t group = static_cast<size_t>(value.kind());
+  if (value.is(Value::Kind::kTable)) {
+    for (const auto& [key, part, is_written] : value.as_table().dict) {
+      group = mix(group, std::hash<std::string_view>{}(key.text()));
+      group = mix(group, group_of_value(part, item));
+    }
+  }
+  if (!value.is(Value::Kind::kTensor)) return group;
+  const Tensor& tensor = value.as_tensor();
+  group = mix(group, tensor.dtype().code * 256U + tensor.dtype().bits);
+  const bool skips_rows = item.rows > 1 && tensor.rank() > 0 && tensor.shape()[0] == item.rows;
+  for (size_t axis = 0; axis < tensor.rank(); ++axis) {
+    const bool is_rows = skips_rows && axis == 0;
+    // Rows of several-row items count as one, so that they batch with single rows of that rank.
+    group = mix(group, static_cast<size_t>(is_rows ? 1 : tensor.shape()[axis]));
+  }
+  return group;
+}
+
+}  // namespace
+
+BatchRange BatchRange::intersect(const BatchRange& other) const {
+  return {std::max(min, other.min), std::min(max, other.max)};
+}
+
+Traits Traits::combine(const Traits& other) const {
+  return {is_inline && other.is_inline, is_reentrant && other.is_reentrant,
+          is_idempotent && other.is_idempotent, reads_everything || other.reads_everything};
+}
+
+size_t Backend::group_of(const Item& item) const {
+  const Value* data = item.dict.find(keys::data);
+  return data == nullptr ? 0 : group_of_value(*data, item);
+}
+
+void Backend::collect_reads(std::vector<Key>& reads) const { reads.push_back(keys::data); }
+
+void Backend::inject(std::shared_ptr<Backend>) {
+  throw Error(ErrorKind::kBuild, "build-inject", "this backend takes no dependency",
+              "write the backend that wraps the other one first: `DI[wrapper, wrapped]`");
+}
+
+void Backend::forward_with(Batch batch, Backend& dependency) { dependency.forward(batch); }
+
+const Value& Item::data() const {
+  const Value* value = dict.find(keys::data);
+  if (value == nullptr) {
+    throw Error(ErrorKind::kRequest, "request-missing-key", "the request has no key `data`",
+                "put the input under `data`");
+  }
+  return *value;
+}
+
+int64_t num_rows(Batch batch) noexcept {
+  int64_t rows = 0;
+  for (const Item* item : batch) rows += item->rows;
+  return rows;
+}
+
+}  // namespace hami

@@ -1,0 +1,42 @@
+// `Item`: one request as a backend sees it. It belongs to exactly one node run at a time, so its
+// members need no lock.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <span>
+
+#include "core/dict.h"
+
+namespace hami {
+
+struct Item {
+  Item() = default;
+  Item(const Item&) = delete;
+  Item& operator=(const Item&) = delete;
+
+  // What the node may read, and what it writes.
+  Dict dict;
+  // The shallow copy of the caller's whole dict, kept where a host-language backend may read any
+  // key of it. `dict` wins over it.
+  Ref<Object> base;
+  // Rows of axis 0 that this item brings to a batch (`request_size`).
+  int64_t rows = 1;
+  // Whether axis 0 of the item's tensors is the batch axis. Engines find out by comparing ranks;
+  // false means one row whose result has no batch axis either.
+  bool has_batch_axis = true;
+  // Why this item failed; other items of the batch go on.
+  std::exception_ptr error;
+
+  // `data`, or a request error that says it is missing.
+  const Value& data() const;
+  void set_result(Value value) { dict.set(keys::result, std::move(value)); }
+};
+
+// The items that run together. Never empty when a backend sees it.
+using Batch = std::span<Item* const>;
+
+// The rows of all items.
+int64_t num_rows(Batch batch) noexcept;
+
+}  // namespace hami

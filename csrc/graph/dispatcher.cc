@@ -1,0 +1,258 @@
+#include "graph/dispatcher.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/error.h"
+#include "graph/pipeline.h"
+
+namespace hami {
+namespace {
+
+std::exception_ptr missing_result(const std::string& node) {
+  return std::make_exception_ptr(
+      Error(ErrorKind::kRequest, "request-missing-result",
+            "node " + quoted(node) + " ended without a `result`",
+            "set `result` in its backend, or give it a successor with `or = true`"));
+}
+
+std::exception_ptr missing_key(const NodePlan& node, const std::string& source, const Key& key) {
+  return std::make_exception_ptr(
+      Error(ErrorKind::kRequest, "request-missing-key",
+            "node " + quoted(node.name) + " maps key " + quoted(key.text()) + " from " +
+                quoted(source) + ", which does not have it",
+            "correct the `map` of node " + quoted(node.name) + ", or provide the key"));
+}
+
+// Adds what a node wrote for the caller. `data` stays what the caller put there.
+void merge_written(const Dict& from, Dict& into, bool only_written) {
+  for (const auto& [key, value, is_written] : from) {
+    if ((is_written || !only_written) && key != keys::data) into.set(key, value);
+  }
+}
+
+}  // namespace
+
+// --- entering ---
+
+bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) {
+  Visits ready;
+  for (const Ref<Request>& request : requests) {
+    if (pipeline_.has_joins()) {
+      request->num_pending = std::make_unique<std::atomic<int>[]>(pipeline_.num_nodes());
+      for (size_t i = 0; i < pipeline_.num_nodes(); ++i) {
+        const auto& predecessors = pipeline_.node(static_cast<int>(i)).predecessors;
+        request->num_pending[i].store(static_cast<int>(predecessors.size()),
+                                      std::memory_order_relaxed);
+      }
+      request->kept.resize(pipeline_.num_nodes());
+    }
+    const size_t num_before = ready.size();
+    for (int root : entry_nodes(*request, ready)) ready.push_back(first_visit(request, root));
+    request->num_visits.fetch_add(static_cast<int64_t>(ready.size() - num_before),
+                                  std::memory_order_relaxed);
+  }
+  pipeline_.add_inside(static_cast<int64_t>(ready.size()));
+  const bool has_one_entry = std::ranges::all_of(ready, [&](const auto& visit) {
+    return visit->node == ready[0]->node && visit->error == nullptr;
+  });
+  if (!is_bounded || !has_one_entry) {
+    start(std::move(ready));
+    return true;
+  }
+  std::vector<Task*> tasks;
+  for (const auto& visit : ready) tasks.push_back(visit.get());
+  if (!pipeline_.node(ready[0]->node).entry->start_bounded(tasks)) {
+    pipeline_.add_inside(-static_cast<int64_t>(ready.size()));
+    return false;
+  }
+  // The scheduler has them now, and may have finished them already.
+  for (auto& visit : ready) visit.release();
+  return true;
+}
+
+std::vector<int> Dispatcher::entry_nodes(Request& request, Visits& ready) const {
+  const auto& roots = pipeline_.region(request.region).roots;
+  if (request.root < 0) return roots;
+  for (int root : roots) {
+    if (root != request.root) skip(Ref<Request>(&request), root, ready);
+  }
+  return {request.root};
+}
+
+std::unique_ptr<Visit> Dispatcher::first_visit(const Ref<Request>& request, int node) const {
+  if (pipeline_.node(node).is_join()) return join(request, node);
+  auto visit = std::make_unique<Visit>(request, node);
+  visit->dict = request->input;
+  visit->base = request->base;
+  return visit;
+}
+
+// --- the walk ---
+
+void Dispatcher::on_finished(Visit& visit) noexcept {
+  // Runs in place end inside the start of the next node; a list instead of recursion keeps the
+  // stack flat however long the chain is.
+  thread_local std::vector<Visit*>* open_walk = nullptr;
+  if (open_walk != nullptr) {
+    open_walk->push_back(&visit);
+    return;
+  }
+  std::vector<Visit*> walk{&visit};
+  open_walk = &walk;
+  for (size_t i = 0; i < walk.size(); ++i) {
+    std::unique_ptr<Visit> finished(walk[i]);
+    finished->request->pipeline->dispatcher().settle(std::move(finished));
+  }
+  open_walk = nullptr;
+}
+
+void Dispatcher::settle(std::unique_ptr<Visit> visit) {
+  const Ref<Request> request = visit->request;
+  const Node& node = pipeline_.node(visit->node);
+  Visits ready;
+  if (visit->error != nullptr) {
+    request->fail(visit->error, std::move(visit->site));
+    visit.reset();
+  } else if (request->is_abandoned()) {
+    visit.reset();
+  } else if (!node.may_end_without_result && !visit->dict.has(keys::result)) {
+    request->fail(missing_result(node.plan->name));
+    visit.reset();
+  } else {
+    advance(std::move(visit), false, ready);
+  }
+  // One visit has ended and others begin; the counts change once, by the difference.
+  const auto num_ready = static_cast<int64_t>(ready.size());
+  if (num_ready > 1) {
+    request->num_visits.fetch_add(num_ready - 1, std::memory_order_relaxed);
+    pipeline_.add_inside(num_ready - 1);
+  }
+  if (num_ready == 0) end_visits(request, 1);
+  if (num_ready > 0) start(std::move(ready));
+}
+
+void Dispatcher::end_visits(const Ref<Request>& request, int64_t num_visits) const {
+  const bool is_last =
+      request->num_visits.fetch_sub(num_visits, std::memory_order_acq_rel) == num_visits;
+  if (is_last && !request->is_answered()) {
+    if (request->collected) {
+      request->succeed();
+    } else if (request->is_abandoned()) {
+      request->cancel();
+    } else {
+      const RegionPlan& region = pipeline_.region(request->region);
+      request->fail(missing_result(pipeline_.node(region.output).plan->name));
+    }
+  }
+  // After the answer: whoever waits for company then sees who is really left.
+  pipeline_.add_inside(-num_visits);
+}
+
+void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits& ready) const {
+  const Ref<Request> request = visit->request;
+  const Node& node = pipeline_.node(visit->node);
+  const bool has_result = visit->dict.has(keys::result);
+  if (node.is_kept) {
+    request->kept[static_cast<size_t>(visit->node)] = {
+        visit->dict, visit->carried, was_skipped || !has_result, has_result};
+  }
+  if (node.is_output && has_result) {
+    Dict output = visit->carried;
+    merge_written(visit->dict, output, true);
+    request->collected = std::move(output);
+  }
+  const auto& next = node.plan->next;
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (pipeline_.node(next[i]).is_join()) {
+      arrive(request, next[i], ready);
+      continue;
+    }
+    auto onward = std::make_unique<Visit>(request, next[i]);
+    const bool is_last = i + 1 == next.size();
+    onward->dict = is_last ? std::move(visit->dict) : visit->dict;
+    onward->carried = is_last ? std::move(visit->carried) : visit->carried;
+    onward->base = visit->base;
+    onward->rows = visit->rows;
+    follow(std::move(onward), next[i], has_result, ready);
+  }
+}
+
+void Dispatcher::follow(std::unique_ptr<Visit> visit, int next, bool has_result,
+                        Visits& ready) const {
+  if (pipeline_.node(next).plan->is_or) {
+    // An `or` node has nothing to do where there is a result: the frame passes it by.
+    if (has_result) return advance(std::move(visit), true, ready);
+  } else if (!has_result) {
+    return skip(visit->request, next, ready);
+  } else {
+    visit->dict.put(keys::data, *visit->dict.find(keys::result));
+    visit->dict.erase(keys::result);
+  }
+  ready.push_back(std::move(visit));
+}
+
+void Dispatcher::skip(const Ref<Request>& request, int node, Visits& ready) const {
+  for (int next : pipeline_.node(node).plan->next) {
+    if (pipeline_.node(next).is_join()) {
+      arrive(request, next, ready);
+    } else {
+      skip(request, next, ready);
+    }
+  }
+}
+
+void Dispatcher::arrive(const Ref<Request>& request, int node, Visits& ready) const {
+  auto& num_pending = request->num_pending[static_cast<size_t>(node)];
+  if (num_pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const auto& predecessors = pipeline_.node(node).predecessors;
+  const bool is_reached = std::ranges::any_of(predecessors, [&](int predecessor) {
+    return request->kept[static_cast<size_t>(predecessor)].has_arrived;
+  });
+  if (!is_reached) return skip(request, node, ready);
+  ready.push_back(join(request, node));
+}
+
+std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) const {
+  const NodePlan& plan = *pipeline_.node(node).plan;
+  auto visit = std::make_unique<Visit>(request, node);
+  for (const MapEdge& edge : *plan.map) {
+    const bool is_input = edge.source == MapEdge::kInput;
+    const NodeOutput* source =
+        is_input ? nullptr : &request->kept[static_cast<size_t>(edge.source)];
+    if (source != nullptr && source->is_absent) continue;
+    const Value* value = (is_input ? request->input : source->dict).find(edge.source_key);
+    if (value == nullptr) {
+      const std::string from = is_input ? "input" : pipeline_.node(edge.source).plan->name;
+      visit->error = missing_key(plan, from, edge.source_key);
+      break;
+    }
+    visit->dict.put(edge.key, *value);
+  }
+  if (const Value* context = request->input.find(keys::context)) {
+    visit->dict.put(keys::context, *context);
+  }
+  for (int predecessor : pipeline_.node(node).predecessors) {
+    const NodeOutput& output = request->kept[static_cast<size_t>(predecessor)];
+    merge_written(output.carried, visit->carried, false);
+    merge_written(output.dict, visit->carried, true);
+  }
+  return visit;
+}
+
+void Dispatcher::start(Visits ready) const {
+  // Tasks for one node start together, so that they can share a batch.
+  std::map<int, std::vector<Task*>> by_node;
+  for (auto& visit : ready) {
+    Visit* started = visit.release();
+    if (started->error != nullptr) {
+      on_finished(*started);
+    } else {
+      by_node[started->node].push_back(started);
+    }
+  }
+  for (const auto& [node, tasks] : by_node) pipeline_.node(node).entry->start(tasks);
+}
+
+}  // namespace hami

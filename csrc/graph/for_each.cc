@@ -1,0 +1,240 @@
+// `ForEach`: every element of a list, or of axis 0 of an array, becomes a request of its own that
+// enters the subgraph at `target`; the results come back as one list in order. The parent waits
+// without a thread, and its children batch with everybody else's.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "core/error.h"
+#include "core/failure.h"
+#include "core/tensor.h"
+#include "graph/dispatcher.h"
+#include "graph/pipeline.h"
+#include "plan/build.h"
+
+namespace hami {
+namespace {
+
+enum class OnError { kFail, kKeep, kDrop };
+
+OnError parse_on_error(const std::string& text) {
+  if (text == "keep") return OnError::kKeep;
+  return text == "drop" ? OnError::kDrop : OnError::kFail;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+// Names from a list, or from text with commas.
+std::vector<Key> parse_keys(const Value& value) {
+  std::vector<Key> keys;
+  if (value.is(Value::Kind::kList)) {
+    for (const Value& name : value.as_list().values) {
+      if (name.is(Value::Kind::kStr)) keys.push_back(Key::intern(name.as_text()));
+    }
+  } else if (value.is(Value::Kind::kStr)) {
+    std::string_view rest = value.as_text();
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      keys.push_back(Key::intern(trimmed(rest.substr(0, comma))));
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+  return keys;
+}
+
+std::vector<Value> elements_of(const Value& value, const Key& key) {
+  if (value.is(Value::Kind::kList)) return value.as_list().values;
+  if (value.is(Value::Kind::kTensor) && value.as_tensor().rank() > 0) {
+    std::vector<Value> rows;
+    const Tensor& tensor = value.as_tensor();
+    for (int64_t i = 0; i < tensor.shape()[0]; ++i) rows.emplace_back(tensor.row(i));
+    return rows;
+  }
+  throw Error(ErrorKind::kRequest, "request-type",
+              "`ForEach` needs a list or an array under " + quoted(key.text()) + ", got " +
+                  quoted(value.type_name()),
+              "put a list there");
+}
+
+bool is_cancellation(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& own) {
+    return own.kind() == ErrorKind::kCancelled;
+  } catch (...) {
+    return false;
+  }
+}
+
+// The children of one parent, until the last of them has its answer.
+class ForEachRun {
+ public:
+  ForEachRun(Visit& parent, size_t num_children, OnError on_error)
+      : parent_(parent), on_error_(on_error), children_(num_children), num_left_(num_children) {}
+
+  bool is_moot() const noexcept {
+    return is_cancelled_.load(std::memory_order_acquire) || parent_.is_abandoned();
+  }
+
+  void on_child_answered(size_t index, Request& child) noexcept {
+    Outcome& outcome = children_[index];
+    outcome.error = child.error;
+    outcome.site = child.site;
+    if (const Value* result = child.output.find(keys::result)) outcome.result = *result;
+    if (outcome.error != nullptr && on_error_ == OnError::kFail) {
+      is_cancelled_.store(true, std::memory_order_release);
+    }
+    if (num_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
+  }
+
+ private:
+  struct Outcome {
+    Value result;
+    std::exception_ptr error;
+    std::optional<FailureSite> site;
+  };
+
+  void finish() noexcept {
+    parent_.request->pipeline->add_inside(1);
+    auto list = make_ref<List>();
+    for (Outcome& outcome : children_) {
+      if (outcome.error == nullptr) {
+        list->values.push_back(std::move(outcome.result));
+      } else if (on_error_ == OnError::kKeep) {
+        list->values.emplace_back(Ref<Any>(make_ref<Failure>(outcome.error)));
+      } else if (on_error_ == OnError::kFail && !is_cancellation(outcome.error)) {
+        // The first in order, whichever came first in time.
+        parent_.error = outcome.error;
+        parent_.site = outcome.site;
+        break;
+      }
+    }
+    const bool was_cancelled = is_cancelled_.load(std::memory_order_acquire);
+    if (parent_.error == nullptr && was_cancelled) parent_.error = children_[0].error;
+    parent_.set_result(Value(std::move(list)));
+    parent_.finish();
+  }
+
+  Visit& parent_;
+  const OnError on_error_;
+  std::vector<Outcome> children_;
+  std::atomic<size_t> num_left_;
+  std::atomic<bool> is_cancelled_{false};
+};
+
+class Child final : public Completion {
+ public:
+  Child(std::shared_ptr<ForEachRun> run, size_t index) : run_(std::move(run)), index_(index) {}
+  void on_answered(Request& request) noexcept override { run_->on_child_answered(index_, request); }
+  bool is_moot() const noexcept override { return run_->is_moot(); }
+
+ private:
+  const std::shared_ptr<ForEachRun> run_;
+  const size_t index_;
+};
+
+class ForEach final : public Operator {
+ public:
+  explicit ForEach(Build& build)
+      : key_(Key::intern(build.params().get_str("key"))),
+        on_error_(parse_on_error(build.params().get_str("on_error"))) {
+    const Value* pass = build.params().values().find(Key::intern("pass"));
+    if (pass != nullptr) pass_ = parse_keys(*pass);
+  }
+
+  void start(std::span<Task* const> tasks) override {
+    for (Task* task : tasks) {
+      try {
+        start_one(static_cast<Visit&>(*task));
+      } catch (...) {
+        task->error = std::current_exception();
+        task->finish();
+      }
+    }
+  }
+
+  bool has_room() const noexcept override {
+    return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
+  }
+  void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
+  void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
+  void reconsider() noexcept override {
+    for (Operator* upstream : upstreams_) upstream->reconsider();
+  }
+
+  void collect_reads(std::vector<Key>& reads) const override {
+    reads.push_back(key_);
+    reads.insert(reads.end(), pass_.begin(), pass_.end());
+  }
+  int container_depth() const override { return 1; }
+
+ private:
+  void start_one(Visit& parent) {
+    const Value* value = parent.dict.find(key_);
+    if (value == nullptr) {
+      throw Error(ErrorKind::kRequest, "request-missing-key",
+                  "`ForEach` finds no key " + quoted(key_.text()) + " in the request",
+                  "put a list there");
+    }
+    std::vector<Value> elements = elements_of(*value, key_);
+    if (elements.empty()) {
+      parent.set_result(Value(make_ref<List>()));
+      return parent.finish();
+    }
+    Pipeline& pipeline = *parent.request->pipeline;
+    const int target = pipeline.node(parent.node).plan->foreach_target;
+    auto run = std::make_shared<ForEachRun>(parent, elements.size(), on_error_);
+    std::vector<Ref<Request>> children;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      auto child = make_ref<Request>(parent.request->pipeline, pipeline.node(target).plan->region);
+      child->input.put(keys::data, std::move(elements[i]));
+      copy(keys::context, parent, *child);
+      for (const Key& key : pass_) copy(key, parent, *child);
+      child->priority = parent.priority;
+      child->deadline = parent.deadline;
+      child->completion = std::make_shared<Child>(run, i);
+      children.push_back(std::move(child));
+    }
+    const std::shared_ptr<Pipeline> alive = parent.request->pipeline;
+    alive->dispatcher().enter(children, false);
+    // The children stand in the parent's place, which may have ended by now.
+    alive->add_inside(-1);
+  }
+
+  static void copy(const Key& key, const Visit& parent, Request& child) {
+    if (const Value* value = parent.dict.find(key)) child.input.put(key, *value);
+  }
+
+  const Key key_;
+  const OnError on_error_;
+  std::vector<Key> pass_;
+  std::vector<Operator*> downstreams_;
+  std::vector<Operator*> upstreams_;
+};
+
+HAMI_REGISTER(ForEach, .family = "flow",
+              .doc = "Sends each element of a list through a subgraph and collects the results.",
+              .params = {{.name = "target",
+                          .type = "str",
+                          .doc = "the first node of the subgraph",
+                          .is_required = true},
+                         {.name = "key",
+                          .type = "str",
+                          .doc = "the key that holds the list",
+                          .default_value = Value::str(std::string("data"))},
+                         {.name = "on_error",
+                          .type = "str",
+                          .doc = "what an element that fails does to the whole",
+                          .default_value = Value::str(std::string("fail")),
+                          .choices = {"fail", "keep", "drop"}},
+                         {.name = "pass",
+                          .type = "any",
+                          .doc = "further keys of the request that every element takes along"}},
+              .is_operator = true);
+
+}  // namespace
+}  // namespace hami

@@ -1,0 +1,219 @@
+#include "graph/pipeline.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "core/error.h"
+
+namespace hami {
+namespace {
+
+// An entry that is plain compute gets the usual scheduler around it: one instance with a thread.
+std::shared_ptr<Backend> with_scheduler(std::shared_ptr<Backend> compute, BuildContext& context) {
+  const Key bound = Key::intern("entrypoint");
+  context.bound.emplace_back(bound.text(), std::move(compute));
+  const auto declared_params = [&](const std::string& name) {
+    Dict params;
+    for (const Param& param : Registry::instance().find(name)->params) {
+      const Key key = Key::intern(param.name);
+      const Value* value = context.node_params.find(key);
+      params.put(key, value == nullptr ? param.default_value : *value);
+    }
+    return params;
+  };
+  const auto expr = [&](const std::string& name, std::vector<Expr> children) {
+    Expr made;
+    made.name = name;
+    made.params = declared_params(name);
+    made.children = std::move(children);
+    return made;
+  };
+  Expr entry;
+  entry.name = bound.text();
+  entry.kind = Expr::Kind::kBound;
+  context.scope.add(context.node_name + ".0", build(expr("BackgroundThread", {entry}), context));
+  return build(expr("DI", {expr("Batching", {}), expr("InstanceDispatcher", {})}), context);
+}
+
+}  // namespace
+
+std::shared_ptr<Pipeline> Pipeline::create(Plan plan) {
+  std::shared_ptr<Pipeline> pipeline(new Pipeline(std::move(plan)));
+  pipeline->build_nodes();
+  return pipeline;
+}
+
+Pipeline::Pipeline(Plan plan) : plan_(std::move(plan)) {}
+
+Pipeline::~Pipeline() { close(Duration::zero()); }
+
+void Pipeline::build_nodes() {
+  nodes_.resize(plan_.nodes.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) build_node(i, scope_);
+  link_nodes();
+  collect_needs();
+}
+
+void Pipeline::build_node(size_t index, Scope& scope) {
+  const NodePlan& plan = plan_.nodes[index];
+  BuildContext context{.scope = scope, .node_name = plan.name, .node_params = plan.params};
+  auto built = build(plan.expr, context);
+  scope.keep(built);
+  auto entry = scope.find("node." + plan.name);
+  if (entry == nullptr) entry = std::move(built);
+  if (std::dynamic_pointer_cast<Operator>(entry) == nullptr) {
+    entry = with_scheduler(std::move(entry), context);
+  }
+  nodes_[index].plan = &plan;
+  nodes_[index].entry = std::dynamic_pointer_cast<Operator>(entry);
+}
+
+void Pipeline::link_nodes() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const NodePlan& plan = *nodes_[i].plan;
+    for (int next : plan.next) {
+      Node& successor = nodes_[static_cast<size_t>(next)];
+      successor.predecessors.push_back(static_cast<int>(i));
+      nodes_[i].may_end_without_result |= successor.plan->is_or;
+      nodes_[i].entry->add_downstream(successor.entry.get());
+      successor.entry->add_upstream(nodes_[i].entry.get());
+    }
+    if (plan.foreach_target >= 0) {
+      const Node& target = nodes_[static_cast<size_t>(plan.foreach_target)];
+      nodes_[i].entry->add_downstream(target.entry.get());
+      target.entry->add_upstream(nodes_[i].entry.get());
+    }
+  }
+  for (const RegionPlan& region : plan_.regions) {
+    nodes_[static_cast<size_t>(region.output)].is_output = true;
+  }
+  for (Node& node : nodes_) {
+    if (!node.is_join()) continue;
+    has_joins_ = true;
+    for (int predecessor : node.predecessors) {
+      nodes_[static_cast<size_t>(predecessor)].is_kept = true;
+    }
+    for (const MapEdge& edge : *node.plan->map) {
+      if (edge.source >= 0) nodes_[static_cast<size_t>(edge.source)].is_kept = true;
+    }
+  }
+}
+
+void Pipeline::collect_needs() {
+  reads_ = {keys::data, keys::context};
+  for (const Node& node : nodes_) {
+    node.entry->collect_reads(reads_);
+    reads_everything_ |= node.entry->traits().reads_everything;
+    load_->container_depth += node.entry->container_depth();
+    if (!node.plan->map) continue;
+    for (const MapEdge& edge : *node.plan->map) {
+      if (edge.source == MapEdge::kInput) reads_.push_back(edge.source_key);
+    }
+  }
+  std::ranges::sort(reads_, {}, &Key::text);
+  const auto repeated = std::ranges::unique(reads_);
+  reads_.erase(repeated.begin(), repeated.end());
+}
+
+int Pipeline::find_root(std::string_view name) const {
+  for (int root : plan_.regions[0].roots) {
+    if (node(root).plan->name == name) return root;
+  }
+  throw Error(ErrorKind::kRequest, "request-entry-node",
+              "the pipeline has no entry node " + quoted(name),
+              "name a node without predecessors under `node_name`");
+}
+
+// --- requests ---
+
+void Pipeline::admit(int64_t num_requests) {
+  const int64_t bound = plan_.settings.max_in_flight;
+  const int64_t num_before = num_requests_.fetch_add(num_requests, std::memory_order_acq_rel);
+  if (is_closed()) {
+    throw Error(ErrorKind::kClosed, "closed", "the pipeline is closed",
+                "create a new pipeline with `hami.pipe(...)`");
+  }
+  if (bound > 0 && num_before + num_requests > bound) {
+    throw Error(ErrorKind::kQueueFull, "queue-full",
+                "the pipeline holds " + std::to_string(num_before) +
+                    " requests, and `max_in_flight` is " + std::to_string(bound),
+                "try again later, or raise `max_in_flight`");
+  }
+}
+
+void Pipeline::submit(std::span<const Ref<Request>> requests) {
+  const auto num_requests = static_cast<int64_t>(requests.size());
+  try {
+    admit(num_requests);
+    const auto& roots = plan_.regions[0].roots;
+    for (const Ref<Request>& request : requests) {
+      if (request->root < 0 && roots.size() > 1 && !plan_.settings.fans_out_to_roots) {
+        throw Error(ErrorKind::kRequest, "request-entry-node",
+                    "the pipeline has " + std::to_string(roots.size()) + " entry nodes",
+                    "name one under `node_name`, or set `fanout = \"roots\"`");
+      }
+    }
+    if (!dispatcher_.enter(requests, true)) {
+      throw Error(ErrorKind::kQueueFull, "queue-full",
+                  "the waiting room of the entry node is full",
+                  "try again later, or raise `queue_capacity`");
+    }
+  } catch (...) {
+    num_requests_.fetch_sub(num_requests, std::memory_order_acq_rel);
+    throw;
+  }
+  for (const Ref<Request>& request : requests) {
+    if (request->deadline == TimePoint::max()) continue;
+    timer_.add(request, request->deadline);
+    // It may have been answered before the timer knew of it.
+    if (request->is_answered()) timer_.remove(*request);
+  }
+}
+
+void Pipeline::leave(const Request& request) noexcept {
+  // Children of a ForEach live in their parent's place.
+  if (request.region != 0) return;
+  const bool is_last = num_requests_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  if (is_last && is_closed()) {
+    std::lock_guard lock(mutex_);
+    drained_.notify_all();
+  }
+}
+
+void Pipeline::add_inside(int64_t change) noexcept {
+  load_->num_inside.fetch_add(change, std::memory_order_acq_rel);
+  if (change < 0 && load_->num_waiting_nodes.load(std::memory_order_acquire) > 0) {
+    for (const Node& node : nodes_) node.entry->reconsider();
+  }
+}
+
+// --- the end ---
+
+bool Pipeline::close(Duration timeout) noexcept {
+  std::unique_lock lock(mutex_);
+  if (is_closing_.exchange(true)) return true;
+  const TimePoint deadline = Clock::now() + timeout;
+  const bool is_drained = drained_.wait_until(
+      lock, deadline, [this] { return num_requests_.load(std::memory_order_acquire) == 0; });
+  lock.unlock();
+  std::vector<std::shared_ptr<Operator>> services;
+  for (const auto& service : scope_.services()) {
+    if (auto node = std::dynamic_pointer_cast<Operator>(service)) services.push_back(node);
+  }
+  for (const auto& service : services) service->close();
+  bool all_ended = true;
+  for (const auto& service : services | std::views::reverse) all_ended &= service->join(deadline);
+  timer_.stop();
+  return is_drained && all_ended;
+}
+
+std::vector<NodeStats> Pipeline::stats() const {
+  std::vector<NodeStats> stats;
+  for (const auto& service : scope_.services()) {
+    if (auto node = std::dynamic_pointer_cast<Operator>(service)) node->add_stats(stats);
+  }
+  return stats;
+}
+
+}  // namespace hami

@@ -1,0 +1,84 @@
+// `Pipeline`: a plan that runs. It owns the nodes, admits requests, and ends them all in `close`.
+// Everything here may be called from any thread, and nothing needs the host language.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "graph/dispatcher.h"
+#include "graph/request.h"
+#include "graph/timer.h"
+#include "plan/build.h"
+#include "plan/expr.h"
+
+namespace hami {
+
+class Pipeline final : public std::enable_shared_from_this<Pipeline> {
+ public:
+  // Builds every node. Throws what a backend's constructor throws; what was built is closed then.
+  static std::shared_ptr<Pipeline> create(Plan plan);
+  ~Pipeline();
+
+  // Admits the requests, all or none. Throws QueueFull, Closed or a request error; the requests
+  // are then untouched.
+  void submit(std::span<const Ref<Request>> requests);
+
+  // Stops admission, lets requests end for `timeout` at most, fails the rest with `Closed`, and
+  // ends the threads. True when everything ended by itself. A second call does nothing.
+  bool close(Duration timeout) noexcept;
+  bool is_closed() const noexcept { return is_closing_.load(std::memory_order_acquire); }
+
+  std::vector<NodeStats> stats() const;
+  int64_t num_requests() const noexcept { return num_requests_.load(std::memory_order_relaxed); }
+  const PipelineSettings& settings() const noexcept { return plan_.settings; }
+
+  // What submit must bring along from the caller's dict.
+  const std::vector<Key>& reads() const noexcept { return reads_; }
+  bool reads_everything() const noexcept { return reads_everything_; }
+  int container_depth() const noexcept { return load_->container_depth; }
+
+  // --- for the dispatcher and the requests ---
+  const Node& node(int index) const noexcept { return nodes_[static_cast<size_t>(index)]; }
+  size_t num_nodes() const noexcept { return nodes_.size(); }
+  const RegionPlan& region(int index) const noexcept {
+    return plan_.regions[static_cast<size_t>(index)];
+  }
+  bool has_joins() const noexcept { return has_joins_; }
+  int find_root(std::string_view name) const;
+  Dispatcher& dispatcher() noexcept { return dispatcher_; }
+  Timer& timer() noexcept { return timer_; }
+  // The number of items inside changes; nodes that wait for company may have to stop waiting.
+  void add_inside(int64_t change) noexcept;
+  // The request has its answer.
+  void leave(const Request& request) noexcept;
+
+ private:
+  explicit Pipeline(Plan plan);
+  void build_nodes();
+  void build_node(size_t index, Scope& scope);
+  void link_nodes();
+  void collect_needs();
+  void admit(int64_t num_requests);
+
+  const Plan plan_;
+  std::shared_ptr<PipelineLoad> load_ = std::make_shared<PipelineLoad>();
+  Scope scope_{load_};
+  std::vector<Node> nodes_;
+  std::vector<Key> reads_;
+  bool reads_everything_ = false;
+  bool has_joins_ = false;
+  Dispatcher dispatcher_{*this};
+  Timer timer_;
+
+  std::atomic<int64_t> num_requests_{0};
+  std::atomic<bool> is_closing_{false};
+  std::mutex mutex_;
+  std::condition_variable drained_;
+};
+
+}  // namespace hami

@@ -1,0 +1,58 @@
+#include "graph/request.h"
+
+#include "core/error.h"
+#include "graph/dispatcher.h"
+#include "graph/pipeline.h"
+
+namespace hami {
+
+bool Request::claim_answer() noexcept {
+  State open = kOpen;
+  return state_.compare_exchange_strong(open, kAnswering, std::memory_order_acq_rel);
+}
+
+void Request::announce() noexcept {
+  if (deadline != TimePoint::max()) pipeline->timer().remove(*this);
+  pipeline->leave(*this);
+  if (completion != nullptr) completion->on_answered(*this);
+  answered.set();
+}
+
+void Request::succeed() noexcept {
+  if (!claim_answer()) return;
+  output = std::move(*collected);
+  // Every branch has ended: let go of the caller's objects before the caller wakes.
+  input.clear();
+  base = nullptr;
+  kept.clear();
+  announce();
+}
+
+void Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) noexcept {
+  if (!claim_answer()) return;
+  error = std::move(reason);
+  site = std::move(where);
+  announce();
+}
+
+void Request::expire() noexcept {
+  fail(std::make_exception_ptr(Error(ErrorKind::kDeadlineExceeded, "deadline-exceeded",
+                                     "the deadline passed before the request was done",
+                                     "raise `deadline_ms`, or send less at a time")));
+}
+
+void Request::cancel() noexcept {
+  fail(std::make_exception_ptr(
+      Error(ErrorKind::kCancelled, "cancelled", "the caller cancelled the request")));
+}
+
+Visit::Visit(Ref<Request> owner, int node) : request(std::move(owner)), node(node) {
+  rows = request->rows;
+  priority = request->priority;
+  deadline = request->deadline;
+  may_run_inline = request->may_run_inline;
+}
+
+void Visit::finish() noexcept { Dispatcher::on_finished(*this); }
+
+}  // namespace hami

@@ -1,0 +1,106 @@
+// `Request`: one dict on its way through a pipeline, from submit to its one answer; and `Visit`,
+// its stay at one node. A request is shared by its caller, its visits and the timer. It is
+// answered exactly once: with the output, or with the first error.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/event.h"
+#include "graph/timer.h"
+#include "schedule/task.h"
+
+namespace hami {
+
+class Pipeline;
+class Request;
+
+// Is told when a request has its answer: once, on any thread, with no lock held.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual void on_answered(Request& request) noexcept = 0;
+  // True once nobody wants the answer any more, although the request itself is still open.
+  virtual bool is_moot() const noexcept { return false; }
+};
+
+// What a node left behind for later nodes that map keys from it.
+struct NodeOutput {
+  Dict dict;
+  Dict carried;
+  bool is_absent = true;     // the node did not run, or gave no result: nothing to map
+  bool has_arrived = false;  // a result came this way, made by the node or passed by it
+};
+
+class Request final : public RefCounted {
+ public:
+  Request(std::shared_ptr<Pipeline> pipeline, int region)
+      : pipeline(std::move(pipeline)), region(region) {}
+
+  // --- set by the submitter, read-only afterwards ---
+  const std::shared_ptr<Pipeline> pipeline;
+  const int region;
+  Dict input;
+  Ref<Object> base;
+  int64_t rows = 1;
+  int64_t priority = 0;
+  TimePoint deadline = TimePoint::max();
+  int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
+  bool may_run_inline = false;
+  std::shared_ptr<Completion> completion;
+
+  // --- the answer, valid once answered ---
+  Dict output;
+  std::exception_ptr error;
+  std::optional<FailureSite> site;
+  Event answered;
+
+  bool is_answered() const noexcept { return state_.load(std::memory_order_acquire) != kOpen; }
+  // Nobody wants the outcome: answered already, or the completion is moot.
+  bool is_abandoned() const noexcept {
+    return is_answered() || (completion != nullptr && completion->is_moot());
+  }
+  void succeed() noexcept;
+  void fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
+  // The deadline has passed.
+  void expire() noexcept;
+  // The caller has gone.
+  void cancel() noexcept;
+
+  // --- used by the dispatcher while the request is inside ---
+  std::atomic<int64_t> num_visits{0};
+  // Predecessors still to come, by node; only in graphs with joins.
+  std::unique_ptr<std::atomic<int>[]> num_pending;
+  std::vector<NodeOutput> kept;
+  // What the output node wrote; becomes `output` when every branch has ended.
+  std::optional<Dict> collected;
+  std::optional<Timer::Ticket> ticket;  // guarded by the timer
+
+ private:
+  enum State : uint8_t { kOpen, kAnswering };
+  bool claim_answer() noexcept;
+  void announce() noexcept;
+
+  std::atomic<State> state_{kOpen};
+};
+
+class Visit final : public Task {
+ public:
+  Visit(Ref<Request> request, int node);
+
+  void finish() noexcept override;
+  std::function<void()> early_failure(std::exception_ptr error) override {
+    return [owner = request, error = std::move(error)] { owner->fail(error); };
+  }
+  bool is_abandoned() const noexcept override { return request->is_abandoned(); }
+
+  const Ref<Request> request;
+  const int node;
+  // Keys that earlier nodes wrote and this node does not see; returned to the caller at the end.
+  Dict carried;
+};
+
+}  // namespace hami

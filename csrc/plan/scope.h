@@ -1,0 +1,49 @@
+// `Scope`: the names of ONE pipeline while it is built and run. Two pipelines in a process never
+// share a name. Written only while building, on the building thread; read-only afterwards.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+
+namespace hami {
+
+// What the schedulers of all nodes of a pipeline need to know of the whole.
+struct PipelineLoad {
+  // Items inside the pipeline that may still reach some queue: one per request and branch.
+  std::atomic<int64_t> num_inside{0};
+  // How deep the nodes look into lists and dicts. Set before the first request.
+  int container_depth = 0;
+  // Nodes that hold a batch back in the hope of further items.
+  std::atomic<int64_t> num_waiting_nodes{0};
+};
+
+class Scope {
+ public:
+  explicit Scope(std::shared_ptr<PipelineLoad> load) : load_(std::move(load)) {}
+
+  // Makes `backend` known under `name`. Throws a build error when the name is taken.
+  void add(const std::string& name, std::shared_ptr<Backend> backend);
+  // The backend registered under `name`, or null.
+  std::shared_ptr<Backend> find(const std::string& name) const;
+  // All backends registered as `prefix.0`, `prefix.1`, ... in order.
+  std::vector<std::shared_ptr<Backend>> find_indexed(const std::string& prefix) const;
+  // Keeps a backend alive as long as the pipeline without giving it a name.
+  void keep(std::shared_ptr<Backend> backend) { kept_.push_back(std::move(backend)); }
+  // Backends with threads, which the pipeline closes and joins, in the order they were made.
+  void add_service(std::shared_ptr<Backend> service) { services_.push_back(std::move(service)); }
+  const std::vector<std::shared_ptr<Backend>>& services() const noexcept { return services_; }
+  const std::shared_ptr<PipelineLoad>& load() const noexcept { return load_; }
+
+ private:
+  std::map<std::string, std::shared_ptr<Backend>> backends_;
+  std::vector<std::shared_ptr<Backend>> kept_;
+  std::vector<std::shared_ptr<Backend>> services_;
+  std::shared_ptr<PipelineLoad> load_;
+};
+
+}  // namespace hami

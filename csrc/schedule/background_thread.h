@@ -1,0 +1,46 @@
+// `BackgroundThread`: one instance of a node, that is a live backend with a thread of its own. The
+// dispatcher of the node decides what it runs; called directly it runs on the caller's thread.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plan/build.h"
+#include "schedule/task.h"
+
+namespace hami {
+
+class BackgroundThread final : public Backend {
+ public:
+  explicit BackgroundThread(Build& build);
+
+  void forward(Batch batch) override { backend_->forward(batch); }
+  BatchRange batch_range() const override { return range_; }
+  Traits traits() const override { return backend_->traits(); }
+  size_t group_of(const Item& item) const override { return backend_->group_of(item); }
+  void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }
+  int container_depth() const override { return backend_->container_depth(); }
+
+  // Runs a batch and names this instance in what fails. Returns the number of failed tasks.
+  int64_t run(std::span<Task* const> tasks);
+
+  // The rest belongs to the dispatcher, guarded by its lock.
+  bool is_busy = false;
+  std::vector<Task*> assigned;         // to run next
+  std::vector<Task*> running;          // inside the backend now
+  TimePoint alarm = TimePoint::max();  // when to look at the queue again
+  std::condition_variable wake;
+  std::thread thread;
+  bool has_ended = true;
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  BatchRange range_;
+  bool isolates_errors_;
+  FailureSite site_;
+};
+
+}  // namespace hami

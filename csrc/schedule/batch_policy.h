@@ -1,0 +1,66 @@
+// The batching decision: wait or run? A pure function of the queue, the clock, the free instances
+// and who is expected back. It holds no state, takes no lock and reads no clock.
+#pragma once
+
+#include <span>
+
+#include "core/backend.h"
+#include "schedule/batch_queue.h"
+
+namespace hami {
+
+struct BatchState {
+  const BatchQueue& queue;
+  TimePoint now;
+  // The ranges of the instances that are free, and of all of them.
+  std::span<const BatchRange> free;
+  std::span<const BatchRange> all;
+  // Items inside the pipeline; when all of them are in this queue nobody else can come.
+  int64_t num_inside = 0;
+  // How long an item waits for company at most.
+  Duration timeout{};
+  // How long to wait for the next arrival when everybody who is inside has come, counted from
+  // the last arrival or the end of the last batch.
+  Duration grace{};
+  TimePoint last_change{};
+};
+
+// Why a batch ran.
+enum class Release { kFull, kTimeout, kEveryoneHere };
+const char* to_string(Release release) noexcept;
+
+struct Decision {
+  enum class Action {
+    kIdle,    // nothing can run until something arrives or an instance frees
+    kWait,    // look again at `until`
+    kRun,     // `count` tasks of group `group` on the free instance `instance`
+    kRefuse,  // the same tasks fit no instance at all: fewer rows than every `min`
+  };
+  Action action = Action::kIdle;
+  TimePoint until = TimePoint::max();
+  size_t group = 0;
+  size_t count = 0;
+  size_t instance = 0;
+  Release release = Release::kFull;
+};
+
+Decision decide(const BatchState& state);
+
+// How long to wait for the next arrival of a burst: four times the median of the recent gaps
+// between arrivals, and at least 200 microseconds.
+class GraceEstimator {
+ public:
+  static constexpr Duration kLeast = std::chrono::microseconds(200);
+
+  // A gap between two arrivals of one burst.
+  void add_gap(Duration gap);
+  Duration grace() const noexcept { return grace_; }
+
+ private:
+  static constexpr size_t kNumGaps = 16;
+  Duration gaps_[kNumGaps] = {};
+  size_t num_gaps_ = 0;
+  Duration grace_ = kLeast;
+};
+
+}  // namespace hami

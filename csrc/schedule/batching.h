@@ -1,0 +1,35 @@
+// `Batching`: makes the dispatcher behind it wait for fuller batches. It is the node's entry: tasks
+// pass through it into the dispatcher's queue, where the batching decision is taken.
+#pragma once
+
+#include <memory>
+
+#include "plan/build.h"
+#include "schedule/instance_dispatcher.h"
+
+namespace hami {
+
+class Batching final : public Operator {
+ public:
+  explicit Batching(Build& build);
+
+  void inject(std::shared_ptr<Backend> dispatcher) override;
+  void start(std::span<Task* const> tasks) override { next().start(tasks); }
+  bool start_bounded(std::span<Task* const> tasks) override { return next().start_bounded(tasks); }
+  bool has_room() const noexcept override { return dispatcher_->has_room(); }
+  void add_upstream(Operator* upstream) override { next().add_upstream(upstream); }
+  void add_downstream(Operator* downstream) override { next().add_downstream(downstream); }
+  void reconsider() noexcept override { dispatcher_->reconsider(); }
+  BatchRange batch_range() const override { return dispatcher_->batch_range(); }
+  Traits traits() const override { return dispatcher_->traits(); }
+  void collect_reads(std::vector<Key>& reads) const override { dispatcher_->collect_reads(reads); }
+  int container_depth() const override { return dispatcher_->container_depth(); }
+
+ private:
+  InstanceDispatcher& next();
+
+  std::optional<double> timeout_ms_;
+  std::shared_ptr<InstanceDispatcher> dispatcher_;
+};
+
+}  // namespace hami

@@ -1,0 +1,48 @@
+// `Task`: an item on its way through one node's queue. The graph creates it, the node's scheduler
+// owns it from `Operator::start` until it calls `finish`, exactly once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/event.h"
+#include "core/item.h"
+
+namespace hami {
+
+// Where in the pipeline an item failed, for the note on its exception.
+struct FailureSite {
+  std::string node;
+  std::string backend;
+  int instance = 0;
+};
+
+class Task : public Item {
+ public:
+  virtual ~Task() = default;
+
+  // The run is over: `dict` holds what the backend wrote, or `error` is set. Called on any thread
+  // with no lock held; the task may be destroyed by it.
+  virtual void finish() noexcept = 0;
+  // An action that answers the caller with `error` although the run goes on (what it gives is then
+  // dropped, and `finish` still follows). It may be called when the task is gone already.
+  virtual std::function<void()> early_failure(std::exception_ptr error) = 0;
+  // The caller has an answer already (deadline, cancellation, an error elsewhere), so that a run
+  // which has not started is pointless.
+  virtual bool is_abandoned() const noexcept = 0;
+
+  TimePoint arrival{};
+  TimePoint deadline = TimePoint::max();
+  int64_t priority = 0;
+  // Set by the node's queue: the group, and the place in its policy's order (lower runs first).
+  size_t group = 0;
+  int64_t order = 0;
+  // A blocking caller without deadline waits on this very thread, so it may run the backend.
+  bool may_run_inline = false;
+  // Filled by the node's scheduler together with `error`.
+  std::optional<FailureSite> site;
+};
+
+}  // namespace hami

@@ -1,0 +1,128 @@
+"""A pipeline as Python calls it: submit and return.
+
+`pipe` plans and builds; the Pipeline it returns is called like a function from any number of threads. All waiting
+happens in the compiled core without the GIL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, overload
+
+from . import _core
+from .plan import Plan, plan
+
+Dict = dict[str, Any]
+
+_open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+
+
+class RequestFuture(Future[Dict]):
+    """The future of one submitted dict; cancelling it also takes the request out of the pipeline."""
+
+    request: _core.Request | None = None
+
+    def cancel(self) -> bool:
+        """Cancel the request: what has not started never will, what runs is not waited for."""
+        is_cancelled = super().cancel()
+        if is_cancelled and self.request is not None:
+            self.request.cancel()
+        return is_cancelled
+
+
+class Pipeline:
+    """A running pipeline; made by `hami.pipe`. Every method may be called from any thread."""
+
+    def __init__(self, checked: Plan) -> None:
+        self._plan = checked
+        self._core = _core.Pipeline(checked.to_core())
+        _open_pipelines.add(self)
+
+    @property
+    def plan(self) -> Plan:
+        """The checked plan that this pipeline runs."""
+        return self._plan
+
+    @overload
+    def __call__(self, request: Dict) -> Dict: ...
+    @overload
+    def __call__(self, request: list[Dict]) -> list[Dict]: ...
+    def __call__(self, request: Any) -> Any:
+        """Run one dict, or a list of dicts as one submission, and wait.
+
+        Each dict gets what the nodes wrote, `result` above all, and is returned. Of a list the first error in order is
+        raised after all have ended; the others keep their results. Raises RequestError, QueueFull, DeadlineExceeded,
+        Closed, or what a backend raised.
+        """
+        if isinstance(request, list):
+            return self._core.call_many(request)
+        return self._core.call(request)
+
+    def submit(self, request: Dict) -> Future[Dict]:
+        """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
+        future = RequestFuture()
+
+        def on_done(error: BaseException | None) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            if error is None:
+                future.set_result(request)
+            else:
+                future.set_exception(error)
+
+        future.request = self._core.submit(request, on_done)
+        return future
+
+    async def acall(self, request: Dict) -> Dict:
+        """Run one dict without blocking the event loop. Cancelling the task cancels the request."""
+        return await asyncio.wrap_future(self.submit(request))
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Return the figures of each node: what waits, batch sizes in rows, why batches ran, errors."""
+        return self._core.stats()
+
+    def close(self, timeout: float = 10.0) -> bool:
+        """Stop admission, wait up to `timeout` seconds for what is inside, and fail the rest with Closed.
+
+        Returns whether everything ended by itself. An instance inside user code then is left to end alone.
+        """
+        return self._core.close(timeout)
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(node.name for node in self._plan.nodes)
+        state = "closed" if self._core.is_closed else "open"
+        return f"<hami.Pipeline {state}: {names}>"
+
+
+def pipe(source: str | Mapping[str, Any] | Any) -> Pipeline:
+    """Plan and build a pipeline.
+
+    `source`: the path of a TOML file (text that ends in `.toml`, or an os.PathLike), a bracket expression, or a dict of
+    nodes. Raises ConfigError for what is wrong in it, BuildError for what cannot be made (a missing model).
+    """
+    return Pipeline(plan(source))
+
+
+def _close_all() -> None:
+    """End the threads before the interpreter goes away; nothing is waited for."""
+    for pipeline in list(_open_pipelines):
+        pipeline.close(timeout=0)
+
+
+atexit.register(_close_all)
