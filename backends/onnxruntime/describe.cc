@@ -1,4 +1,4 @@
-#include "onnxruntime/describe.h"
+#include "backends/onnxruntime/describe.h"
 
 #include <algorithm>
 

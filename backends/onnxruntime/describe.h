@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/onnxruntime/session.h"
 #include "core/description.h"
-#include "onnxruntime/session.h"
 
 namespace hami::onnxruntime {
 

@@ -1,4 +1,4 @@
-#include "onnxruntime/element_type.h"
+#include "backends/onnxruntime/element_type.h"
 
 #include <algorithm>
 #include <array>

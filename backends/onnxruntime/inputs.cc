@@ -1,4 +1,4 @@
-#include "onnxruntime/inputs.h"
+#include "backends/onnxruntime/inputs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "onnxruntime/library.h"
+#include "backends/onnxruntime/library.h"
 
 #include <dlfcn.h>
 
@@ -73,9 +73,9 @@ Library::Library(const std::string& path) : api_(load_table(path)) {
     api_.call(slot::kCreateCpuMemoryInfo, AllocatorKind::kArena, MemoryKind::kDefault,
               &cpu_memory_);
     api_.call(slot::kGetAllocatorWithDefaultOptions, &allocator_);
-  } catch (const Failure& failure) {
+  } catch (const StatusError& status) {
     throw Error(ErrorKind::kBuild, "onnxruntime-load",
-                "ONNX Runtime does not start: " + quoted(failure.what()));
+                "ONNX Runtime does not start: " + quoted(status.what()));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "onnxruntime/ort_api.h"
+#include "backends/onnxruntime/ort_api.h"
 
 namespace hami::onnxruntime {
 

@@ -1,11 +1,11 @@
-#include "onnxruntime/onnx_infer.h"
+#include "backends/onnxruntime/onnx_infer.h"
 
 #include <algorithm>
 #include <ranges>
 
+#include "backends/onnxruntime/describe.h"
 #include "core/error.h"
 #include "core/registry.h"
-#include "onnxruntime/describe.h"
 
 namespace hami::onnxruntime {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "onnxruntime/runner.h"
+#include "backends/onnxruntime/runner.h"
 #include "plan/build.h"
 
 namespace hami::onnxruntime {

@@ -98,9 +98,9 @@ inline constexpr Slot<130, OrtStatus*(OrtSessionOptions*, const char* key, const
 }  // namespace slot
 
 // An OrtStatus as an exception; those who call the API say what it means to the user.
-class Failure : public std::exception {
+class StatusError : public std::exception {
  public:
-  explicit Failure(std::string message) : message_(std::move(message)) {}
+  explicit StatusError(std::string message) : message_(std::move(message)) {}
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
@@ -117,7 +117,7 @@ class Api {
     return reinterpret_cast<Result (*)(Params...)>(table_[kIndex])(args...);
   }
 
-  // Calls a function that returns a status; throws its message as a Failure.
+  // Calls a function that returns a status; throws its message as a StatusError.
   template <class AnySlot, class... Args>
   void call(AnySlot function, Args... args) const {
     if (OrtStatus* status = raw(function, args...); status != nullptr) fail(status);
@@ -127,7 +127,7 @@ class Api {
   [[noreturn]] void fail(OrtStatus* status) const {
     std::string message = raw(slot::kGetErrorMessage, status);
     raw(slot::kReleaseStatus, status);
-    throw Failure(std::move(message));
+    throw StatusError(std::move(message));
   }
 
   void* const* table_;

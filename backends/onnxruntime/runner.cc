@@ -1,10 +1,10 @@
-#include "onnxruntime/runner.h"
+#include "backends/onnxruntime/runner.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "backends/onnxruntime/element_type.h"
 #include "core/error.h"
-#include "onnxruntime/element_type.h"
 
 namespace hami::onnxruntime {
 namespace {

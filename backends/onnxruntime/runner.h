@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "onnxruntime/inputs.h"
-#include "onnxruntime/session.h"
+#include "backends/onnxruntime/inputs.h"
+#include "backends/onnxruntime/session.h"
 
 namespace hami::onnxruntime {
 

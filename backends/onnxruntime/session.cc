@@ -1,4 +1,4 @@
-#include "onnxruntime/session.h"
+#include "backends/onnxruntime/session.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <mutex>
 #include <tuple>
 
+#include "backends/onnxruntime/element_type.h"
 #include "core/error.h"
-#include "onnxruntime/element_type.h"
 
 namespace hami::onnxruntime {
 namespace {
@@ -165,10 +165,10 @@ Session::Session(const SessionOptions& options) : library_(Library::instance()) 
                          slot::kSessionGetInputName, slot::kSessionGetInputTypeInfo);
     outputs_ = read_ports(library_, session_.get(), slot::kSessionGetOutputCount,
                           slot::kSessionGetOutputName, slot::kSessionGetOutputTypeInfo);
-  } catch (const Failure& failure) {
+  } catch (const StatusError& status) {
     throw Error(
         ErrorKind::kBuild, "model-load",
-        "the model file " + quoted(options.model) + " does not load: " + one_line(failure.what()),
+        "the model file " + quoted(options.model) + " does not load: " + one_line(status.what()),
         "check that the file is complete, and that this ONNX Runtime knows its operators");
   }
   for (const Port& input : inputs_) input_names_.push_back(input.name.c_str());
@@ -196,9 +196,9 @@ std::vector<Ref<Tensor>> Session::run(std::span<const Feed> feeds,
     std::vector<Handle<OrtValue>> owned;
     for (OrtValue* value : output_values) owned.emplace_back(value, Releaser<OrtValue>{&api});
     for (Handle<OrtValue>& value : owned) results.push_back(take(std::move(value), feeds));
-  } catch (const Failure& failure) {
+  } catch (const StatusError& status) {
     throw Error(ErrorKind::kRequest, "engine-run",
-                "the model does not run on this input: " + one_line(failure.what()),
+                "the model does not run on this input: " + one_line(status.what()),
                 "check the values and the shape against what the model was made for");
   }
   return results;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/onnxruntime/library.h"
 #include "core/tensor.h"
-#include "onnxruntime/library.h"
 
 namespace hami::onnxruntime {
 

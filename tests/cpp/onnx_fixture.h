@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/onnxruntime/library.h"
 #include "core/error.h"
 #include "core/item.h"
 #include "core/tensor.h"
-#include "onnxruntime/library.h"
 
 namespace hami::onnxruntime::testing {
 
@@ -53,7 +53,7 @@ class Items {
 };
 
 inline const Value& result_of(const Item& item) {
-  if (item.error != nullptr) FAIL("the item failed: " << describe(item.error));
+  if (item.error != nullptr) FAIL("the item failed: " << hami::describe(item.error));
   const Value* result = item.dict.find(keys::result);
   REQUIRE(result != nullptr);
   return *result;

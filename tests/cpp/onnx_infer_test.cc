@@ -1,6 +1,6 @@
 // `OnnxInfer` on batches: the same answers as each item alone, whatever the batch, and errors that
 // stay with the item that caused them.
-#include "onnxruntime/onnx_infer.h"
+#include "backends/onnxruntime/onnx_infer.h"
 
 #include <algorithm>
 

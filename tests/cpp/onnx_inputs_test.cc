@@ -2,8 +2,8 @@
 // expected, what came, and what to do.
 #include <algorithm>
 
+#include "backends/onnxruntime/inputs.h"
 #include "onnx_fixture.h"
-#include "onnxruntime/inputs.h"
 
 namespace hami::onnxruntime {
 namespace {

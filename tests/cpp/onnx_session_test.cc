@@ -7,10 +7,10 @@
 #include <fstream>
 #include <thread>
 
+#include "backends/onnxruntime/describe.h"
+#include "backends/onnxruntime/element_type.h"
+#include "backends/onnxruntime/session.h"
 #include "onnx_fixture.h"
-#include "onnxruntime/describe.h"
-#include "onnxruntime/element_type.h"
-#include "onnxruntime/session.h"
 
 namespace hami::onnxruntime {
 namespace {

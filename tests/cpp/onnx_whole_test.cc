@@ -1,7 +1,7 @@
 // Models in which something has no rows: whole inputs, whole outputs, scalars, no batch at all. An
 // item's answer must never depend on the others of its batch.
+#include "backends/onnxruntime/onnx_infer.h"
 #include "onnx_fixture.h"
-#include "onnxruntime/onnx_infer.h"
 
 namespace hami::onnxruntime {
 namespace {
