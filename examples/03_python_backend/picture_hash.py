@@ -25,8 +25,3 @@ class PictureHash(hami.Backend):
         for item, bits in zip(batch, np.packbits(is_darker.reshape(len(batch), -1), axis=1), strict=True):
             item["result"] = bits.tobytes().hex()
             item["batch_size"] = len(batch)
-
-
-def num_different_bits(one: str, other: str) -> int:
-    """Return in how many bits two hashes differ; below 10 of 64 usually means the same scene."""
-    return (int(one, 16) ^ int(other, 16)).bit_count()

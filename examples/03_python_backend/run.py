@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,6 @@ from typing import Any
 from PIL import Image, ImageEnhance
 
 import hami
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from picture_hash import num_different_bits  # beside this file
 
 HERE = Path(__file__).resolve().parent
 
@@ -38,6 +34,11 @@ def pictures() -> dict[str, bytes]:
         result[f"{name}, worse"] = encoded(image, "JPEG", quality=10)
         result[f"{name}, brighter"] = encoded(ImageEnhance.Brightness(image).enhance(1.15), "WEBP")
     return result
+
+
+def num_different_bits(one: str, other: str) -> int:
+    """Return in how many bits two hashes differ; below 10 of 64 usually means the same scene."""
+    return (int(one, 16) ^ int(other, 16)).bit_count()
 
 
 def main() -> None:
