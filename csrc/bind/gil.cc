@@ -96,8 +96,10 @@ GilAcquire::~GilAcquire() {
   if (was_taken_) PyEval_SaveThread();
 }
 
+GilRelease::GilRelease() : state_(is_finalizing() ? nullptr : PyEval_SaveThread()) {}
+
 GilRelease::~GilRelease() {
-  if (is_finalizing()) sleep_for_ever();
+  if (state_ == nullptr) return;
   survive_finalization([this] { PyEval_RestoreThread(state_); });
 }
 

@@ -23,10 +23,11 @@ class GilAcquire {
   bool was_taken_ = false;
 };
 
-// Gives the GIL away for a scope. REQUIRES: the thread holds it.
+// Gives the GIL away for a scope; keeps it on the thread that ends the interpreter, where nobody
+// else may have it any more. REQUIRES: the thread holds it.
 class GilRelease {
  public:
-  GilRelease() : state_(PyEval_SaveThread()) {}
+  GilRelease();
   ~GilRelease();
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
