@@ -1,5 +1,5 @@
 """`python -m hami` is the command `hami`."""
 
-from hami.cli import app
+from hami.cli import main
 
-app(prog_name="hami")
+main()

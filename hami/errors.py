@@ -35,7 +35,7 @@ class Error(Exception):
     def __str__(self) -> str:
         head = f"{self.where}: {self.code}: {self.message}" if self.where else f"{self.code}: {self.message}"
         tail = f"help: {self.help}" if self.help else ""
-        return "\n".join(part for part in (head, self.excerpt, tail) if part)
+        return "\n".join(_printable(part) for part in (head, self.excerpt, tail) if part)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message), dict(self.__dict__)
@@ -208,6 +208,13 @@ def excerpt(line_text: str, line: int, column: int, width: int = 1) -> str:
 
 def _visible(character: str) -> str:
     return character if character == "\t" or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _printable(text: str) -> str:
+    """Return text without control characters, so that no input can steer a terminal or fail to encode."""
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
+    )
 
 
 def _columns(character: str) -> int:

@@ -41,10 +41,16 @@ def _print_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="hami")
+
+
 @app.callback()
-def main(
+def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Check, show and run inference pipelines."""
@@ -123,7 +129,9 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         message = f"the file cannot be written: {error.strerror}"
-        raise ConfigError(message, code="cli-unwritable-file", where=str(path), help="check the path") from None
+        raise ConfigError(
+            message, code="cli-unwritable-file", where=str(path), help="check the path"
+        ) from None
 
 
 @app.command()
@@ -153,7 +161,9 @@ def run(
     file: SourceArgument,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Keys of the request: JSON, text, or @FILE for a file's bytes."),
+        typer.Argument(
+            metavar="KEY=VALUE...", help="Keys of the request: JSON, text, or @FILE for a file's bytes."
+        ),
     ] = None,
     output: Annotated[str, typer.Option("--output", help="The key to print.")] = "result",
 ) -> None:
@@ -184,7 +194,9 @@ def _read_input(text: str) -> tuple[str, Any]:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             message = f"`{value[1:]}` cannot be read: {reason}"
-            raise ConfigError(message, code="cli-unreadable-input", where=f"hami run {key}", help="check the path") from None
+            raise ConfigError(
+                message, code="cli-unreadable-input", where=f"hami run {key}", help="check the path"
+            ) from None
     try:
         return key, json.loads(value)
     except (ValueError, RecursionError):

@@ -39,7 +39,11 @@ def backends_page() -> str:
 
 
 def _section(declaration: Declaration) -> str:
-    lines = [f"### {declaration.name}\n", f"`{signature(declaration)}`\n", f"{declaration.doc or 'No description.'}\n"]
+    lines = [
+        f"### {declaration.name}\n",
+        f"`{signature(declaration)}`\n",
+        f"{declaration.doc or 'No description.'}\n",
+    ]
     if declaration.extra:
         lines.append(f"Needs `pip install hami-core[{declaration.extra}]`.\n")
     if declaration.params:

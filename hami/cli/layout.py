@@ -76,7 +76,11 @@ def box_of(node: PlannedNode, layer: int) -> Box:
 def lay_out(plan: Plan) -> list[RegionLayout]:
     """Place all regions: the main graph first, each other one below what enters it."""
     regions: list[RegionLayout] = []
-    owners = {plan.nodes[node.target].region: index for index, node in enumerate(plan.nodes) if node.target is not None}
+    owners = {
+        plan.nodes[node.target].region: index
+        for index, node in enumerate(plan.nodes)
+        if node.target is not None
+    }
     placed: dict[int, Box] = {}
     y = REGION_PADDING_PX
     for number in range(len(plan.regions)):

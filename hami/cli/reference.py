@@ -40,7 +40,11 @@ def list_text(is_all: bool) -> str:
             blocks.append("\n".join([f"{family}:", *(_row(member.name, member.doc) for member in shown)]))
     blocks.append("\n".join(["forms of the language:", *(_row(name, doc) for name, doc in FORMS.items())]))
     for family, help in missing.items():
-        blocks.append("\n".join([f"{family} (not installed: {help}):", *(f"  {name}" for name in FAMILY_CLASSES[family])]))
+        blocks.append(
+            "\n".join(
+                [f"{family} (not installed: {help}):", *(f"  {name}" for name in FAMILY_CLASSES[family])]
+            )
+        )
     return "\n\n".join(blocks)
 
 
@@ -58,8 +62,12 @@ def backend_text(name: str) -> str:
         return f"{real}\n\n{FORMS[real]}"
     declaration = find(real)
     if declaration is None:
-        help = did_you_mean(name, [*backend_names(), *FORMS], cutoff=0.4, otherwise="run `hami backends` for the list")
-        raise ConfigError(f"there is no backend `{name}`", code="plan-unknown-backend", where="hami backends", help=help)
+        help = did_you_mean(
+            name, [*backend_names(), *FORMS], cutoff=0.4, otherwise="run `hami backends` for the list"
+        )
+        raise ConfigError(
+            f"there is no backend `{name}`", code="plan-unknown-backend", where="hami backends", help=help
+        )
     old = sorted(spelling for spelling, today in ALIASES.items() if today == real)
     lines = [signature(declaration), "", declaration.doc or "No description."]
     lines += [f"Also written {', '.join(old)}."] if old else []
@@ -112,5 +120,3 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-

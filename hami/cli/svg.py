@@ -52,7 +52,9 @@ def draw(plan: Plan) -> str:
         parts += _region(region, is_main=number == 0)
     boxes = {index: box for region in regions for index, box in region.boxes.items()}
     parts += [
-        _enter(boxes[index], boxes[node.target]) for index, node in enumerate(plan.nodes) if node.target is not None
+        _enter(boxes[index], boxes[node.target])
+        for index, node in enumerate(plan.nodes)
+        if node.target is not None
     ]
     parts += [_box(box, is_answer=index == plan.regions[0].output) for index, box in boxes.items()]
     return "\n".join([*parts, "</svg>", ""])

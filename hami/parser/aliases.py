@@ -97,12 +97,11 @@ def alias(name: str, definition: str, **params: Any) -> None:
     macro = Macro(name, definition, expr, given, module)
     with _lock:
         old = _macros.get(name)
-        if old is not None and old.module != module and (old.expr, old.given) != (expr, given):
-            raise _refuse(
-                name,
-                f"macro `{name}` is already `{old.definition}` (by `{old.module}`)",
-                "choose another name",
-            )
+        if old is not None and old.module != module:
+            if (old.expr, old.given) == (expr, given):
+                return
+            message = f"macro `{name}` is already `{old.definition}` (by `{old.module}`)"
+            raise _refuse(name, message, "choose another name")
         _refuse_cycle(macro)
         _macros[name] = macro
 
@@ -145,15 +144,16 @@ def expand_macro(macro: Macro, use: Expr) -> Expr:
 
 def _copy(expr: Expr, given: tuple[Argument, ...], use: Expr) -> Expr:
     """Copy the last branch of a definition and give it the children of `use`; other branches only get `given`."""
-    if not expr.phases:
-        if use.phases and canonical(expr.name) in NAMING_FORMS:
-            raise _cannot_take(use, expr)
-        return replace(expr, given=given, phases=use.phases, span=use.span or expr.span)
     if use.phases and canonical(expr.name) in NAMING_FORMS:
         raise _cannot_take(use, expr)
+    if not expr.phases:
+        return replace(expr, given=given, phases=use.phases, span=use.span or expr.span)
     alone = replace(use, phases=())
-    phases = [tuple(_copy(child, given, alone) for child in phase) for phase in expr.phases]
-    phases[-1] = (*phases[-1][:-1], _copy(expr.phases[-1][-1], given, use))
+    phases = []
+    for number, phase in enumerate(expr.phases, 1):
+        is_last = number == len(expr.phases)
+        copies = [_copy(child, given, alone) for child in phase[: -1 if is_last else None]]
+        phases.append((*copies, _copy(phase[-1], given, use)) if is_last else tuple(copies))
     return replace(expr, given=given, phases=tuple(phases), span=use.span or expr.span)
 
 

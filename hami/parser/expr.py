@@ -42,7 +42,7 @@ class Argument:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Expr:
     """`(prefix)name(args)[phases]`.
 
@@ -55,8 +55,8 @@ class Expr:
     phases: tuple[tuple[Expr, ...], ...] = ()
     prefix: tuple[Argument, ...] = ()
     kind: ExprKind = "create"
-    given: tuple[Argument, ...] = field(default=(), compare=False)
-    span: Span | None = field(default=None, compare=False)
+    given: tuple[Argument, ...] = ()
+    span: Span | None = None
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -75,6 +75,24 @@ class Expr:
             expr = waiting.pop()
             yield expr
             waiting.extend(reversed(expr.children))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expr):
+            return NotImplemented
+        return self._outline() == other._outline()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._outline()))
+
+    def _outline(self) -> list[tuple[object, ...]]:
+        """Return what equality is about, flat, so that comparing needs no recursion."""
+        return [
+            (part.name, part.args, part.prefix, part.kind, tuple(len(phase) for phase in part.phases))
+            for part in self.walk()
+        ]
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self  # immutable, and copying a deep tree would need deep recursion
 
     def __str__(self) -> str:
         from .render import to_text

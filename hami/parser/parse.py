@@ -185,7 +185,7 @@ def _syntax_error(
             offset,
             end,
         )
-    if before in ("NAME", "RSQB", "RPAR") and word and "NAME" not in expected and found not in ",;([":
+    if before in ("NAME", "RSQB", "RPAR") and found.isidentifier():
         return error(
             "missing-comma",
             f"unexpected `{text[offset:end]}`, {wanted}",

@@ -17,11 +17,15 @@ _NOTES = {"bound": "from phase 1", "instance": "instance"}
 
 def to_text(expr: Expr) -> str:
     """Return the expression on one line."""
-    head = head_text(expr)
     if not expr.phases:
-        return head
-    body = "; ".join(", ".join(to_text(child) for child in phase) for phase in expr.phases)
-    return f"{head}[{body}]"
+        return head_text(expr)
+    phases = []
+    for phase in expr.phases:  # loops, not comprehensions: one Python frame per level
+        texts = []
+        for child in phase:
+            texts.append(to_text(child))
+        phases.append(", ".join(texts))
+    return f"{head_text(expr)}[{'; '.join(phases)}]"
 
 
 def head_text(expr: Expr) -> str:
