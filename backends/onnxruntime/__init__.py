@@ -1,7 +1,7 @@
 """Where ONNX Runtime is installed: the Python half of the onnxruntime family.
 
-`OnnxInfer` itself is C++ and part of the compiled core, which calls `locate` when the first model is loaded. The
-package `onnxruntime` is looked up, never imported: its shared library is all that is needed.
+`OnnxInfer` itself is C++ and part of the compiled core, which calls `locate` when the first model is loaded.
+The package `onnxruntime` is looked up, never imported: its shared library is all that is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LIBRARY = re.compile(r"libonnxruntime\.so((?:\.\d+)*)")
 def locate() -> str:
     """Return the path of ONNX Runtime's shared library; raise `BuildError` where there is none.
 
-    The wheels `onnxruntime`, `onnxruntime-gpu` and their relatives all install a package named `onnxruntime` with the
-    library in its folder `capi`.
+    The wheels `onnxruntime`, `onnxruntime-gpu` and their relatives all install a package named `onnxruntime`
+    with the library in its folder `capi`.
     """
     folder = _package_folder()
     if folder is None:
@@ -28,7 +28,9 @@ def locate() -> str:
             code="onnxruntime-missing",
             help="pip install hami-core[onnx]",
         )
-    libraries = [path for path in (folder / "capi").glob("libonnxruntime.so*") if _LIBRARY.fullmatch(path.name)]
+    libraries = [
+        path for path in (folder / "capi").glob("libonnxruntime.so*") if _LIBRARY.fullmatch(path.name)
+    ]
     if not libraries:
         raise BuildError(
             f"`{folder}` holds no shared library of ONNX Runtime",

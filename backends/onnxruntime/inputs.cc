@@ -23,11 +23,12 @@ std::string expected(const TensorSpec& spec) {
 
 const Tensor& read_tensor(const Value& value, const TensorSpec& spec) {
   if (!value.is(Value::Kind::kTensor)) {
-    const bool is_table = value.is(Value::Kind::kTable);
     refuse("input-type", expected(spec) + ", got " + quoted(value.type_name()),
-           is_table ? "the model has one input: pass the array itself as `data`"
-                    : "pass an array, for example `numpy.asarray(value, \"" + spec.dtype.name() +
-                          "\")`");
+           value.is(Value::Kind::kTable)
+               ? "the model has one input: pass the array itself as `data`"
+               : "pass an array of numbers in the machine's own byte order, for example "
+                 "`numpy.asarray(value, \"" +
+                     spec.dtype.name() + "\")`");
   }
   const Tensor& tensor = value.as_tensor();
   if (!tensor.device().is_cpu()) {

@@ -1,7 +1,6 @@
 #include "backends/onnxruntime/onnx_infer.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "backends/onnxruntime/describe.h"
 #include "core/error.h"
@@ -33,34 +32,17 @@ BatchRange range_of(const OnnxInferOptions& options, const EngineDescription& mo
   return range;
 }
 
-// Names of outputs: a list, or text with commas.
-std::vector<std::string> read_names(const Params& params) {
+std::vector<std::string> read_names(const Params& params, std::string_view name) {
   std::vector<std::string> names;
-  const Value* value = params.values().find(Key("outputs"));
-  if (value == nullptr || value->is_none()) return names;
-  const auto add_all = [&](std::string_view text) {
-    for (const auto part : std::views::split(text, ',')) {
-      std::string_view name(part.begin(), part.end());
-      while (name.starts_with(' ')) name.remove_prefix(1);
-      while (name.ends_with(' ')) name.remove_suffix(1);
-      names.emplace_back(name);
+  const Value* value = params.values().find(Key(name));
+  if (value == nullptr || !value->is(Value::Kind::kList)) return names;
+  for (const Value& element : value->as_list().values) {
+    if (!element.is(Value::Kind::kStr)) {
+      throw Error(ErrorKind::kBuild, "build-param",
+                  quoted(name) + " must list names, got " + quoted(element.type_name()),
+                  "write names between quotes");
     }
-  };
-  if (value->is(Value::Kind::kStr)) {
-    add_all(value->as_text());
-    return names;
-  }
-  bool is_list_of_names = value->is(Value::Kind::kList);
-  if (is_list_of_names) {
-    for (const Value& name : value->as_list().values) {
-      is_list_of_names = is_list_of_names && name.is(Value::Kind::kStr);
-      if (is_list_of_names) names.emplace_back(name.as_text());
-    }
-  }
-  if (!is_list_of_names) {
-    throw Error(ErrorKind::kBuild, "build-param",
-                "parameter `outputs` must be a list of names, got " + quoted(value->type_name()),
-                "write `outputs = [\"first\", \"second\"]`");
+    names.emplace_back(element.as_text());
   }
   return names;
 }
@@ -72,7 +54,7 @@ OnnxInferOptions read_options(const Params& params) {
   options.session.optimization = params.get_str("optimization");
   options.min = params.find_int("min");
   options.max = params.find_int("max");
-  options.outputs = read_names(params);
+  options.outputs = read_names(params, "outputs");
   options.has_batch_axis = params.get_bool("has_batch_axis");
   return options;
 }

@@ -194,14 +194,19 @@ def text_input() -> onnx.ModelProto:
     """A model that reads text."""
     kind = TensorProto.STRING
     return make_model(
-        [("words", kind, ["batch"])], [("y", kind, ["batch"])], [helper.make_node("Identity", ["words"], ["y"])]
+        [("words", kind, ["batch"])],
+        [("y", kind, ["batch"])],
+        [helper.make_node("Identity", ["words"], ["y"])],
     )
 
 
 def list_output() -> onnx.ModelProto:
     """An array beside an output that is a list of arrays."""
     graph = helper.make_graph(
-        [helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0), helper.make_node("Relu", ["x"], ["y"])],
+        [
+            helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0),
+            helper.make_node("Relu", ["x"], ["y"]),
+        ],
         "model",
         [helper.make_tensor_value_info("x", FLOAT, ["batch", 2])],
         [
