@@ -1,8 +1,8 @@
 """What a backend declares, and how Python code becomes one.
 
-Users derive from `Backend`, declare parameters with `param` and name their classes with `register`; hami.plan looks
-names up here, and the core calls `instantiate` once per instance. Classes are process-wide, instances belong to one
-pipeline. Every function may be called from any thread.
+Users derive from `Backend`, declare parameters with `param` and name their classes with `register`; hami.plan
+looks names up here, and the core calls `instantiate` once per instance. Classes are process-wide, instances
+belong to one pipeline. Every function may be called from any thread.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Param:
-    """One declared parameter; `type` is one of PARAM_TYPES, bounds are inclusive, an unset optional one is None."""
+    """One declared parameter: `type` is one of PARAM_TYPES, bounds are inclusive."""
 
     name: str
     type: str = "any"
@@ -129,8 +129,8 @@ def param(
 ) -> Any:
     """Declare a parameter in the body of a backend class.
 
-    Without `default` it is required. `type` is a Python type or one of PARAM_TYPES and follows from the default;
-    `min` and `max` are inclusive. The value is an attribute of the instance before `init` runs.
+    Without `default` it is required. `type` is a Python type or one of PARAM_TYPES and follows from the
+    default; `min` and `max` are inclusive. The value is an attribute of the instance before `init` runs.
     """
     is_required = default is _NO_DEFAULT
     return ParamSlot(
@@ -172,12 +172,12 @@ def _type_name(declared: Any, default: Any) -> str:
 
 
 class Backend:
-    """Base class of Python backends: set `item["result"]` for each item of `batch`, or return a list of results.
+    """Base class of Python backends: `forward` sets `item["result"]` of each item, or returns a list.
 
-    `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`). `is_inline`:
-    bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance may run several
-    batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`: which items share a
-    batch, those of equal `shape` and dtype or (`none`) any.
+    `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`).
+    `is_inline`: bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance
+    may run several batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`:
+    which items share a batch, those of equal `shape` and dtype or (`none`) any.
     """
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -187,7 +187,7 @@ class Backend:
     group_by: ClassVar[str] = "shape"
 
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
-        """Prepare the instance; `params` are the checked parameters, `options` is shared within the expression."""
+        """Prepare the instance from the checked parameters; the expression shares `options`."""
 
     def forward(self, batch: list[dict[str, Any]]) -> Any:
         """Run one batch."""
@@ -195,7 +195,7 @@ class Backend:
 
 
 class FunctionBackend:
-    """A plain function as a backend; attributes of the function such as `batch_range` count as the class's."""
+    """A plain function as a backend; attributes such as `batch_range` may be set on the function."""
 
     def __init__(self, function: Callable[[list[dict[str, Any]]], Any]) -> None:
         self.forward = function
@@ -222,8 +222,9 @@ def register(name: _T) -> _T: ...
 def register(name: Any, target: Any = None) -> Any:
     """Name a backend: `@register`, `@register("Name")`, or `register("name", target)`.
 
-    A class or function becomes a class of that name, any other object an instance that `Forward[name]` calls. A
-    different class under a taken name is a ConfigError; the same one defined anew (a reloaded module) replaces it.
+    A class or function becomes a class of that name, any other object an instance that `Forward[name]` calls.
+    A different class under a taken name is a ConfigError; the same one defined anew (a reloaded module)
+    replaces it.
     """
     if not isinstance(name, str):
         return _register(getattr(name, "__name__", type(name).__name__), name)
@@ -371,8 +372,8 @@ def python_instances() -> dict[str, Any]:
 def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) -> Any:
     """Make one instance: the object whose `forward` runs batches.
 
-    Of a class: a new object, its declared parameters set as attributes, then `init(params, options)`. A function is
-    wrapped; any other object is an instance already. What user code raises passes through.
+    Of a class: a new object, its declared parameters set as attributes, then `init(params, options)`. A
+    function is wrapped; any other object is an instance already. What user code raises passes through.
     """
     if inspect.isroutine(python):
         return FunctionBackend(python)

@@ -1,8 +1,9 @@
 """Every error that hami raises by itself, and how an error is worded.
 
 All layers use this module; it imports none of them. An error reads `where: code: what is wrong`, then the
-source line with a caret where there is one, then `help:` with one thing to do; docs/errors.md explains each code.
-`Source` and `Span` say where in a text something stands; everything that comes from a text carries a `Span`.
+source line with a caret where there is one, then `help:` with one thing to do; docs/errors.md explains each
+code. `Source` and `Span` say where in a text something stands; everything that comes from a text carries a
+`Span`.
 """
 
 from __future__ import annotations
@@ -67,28 +68,28 @@ class RequestError(Error, ValueError):
     default_code = "request-error"
 
 
-class QueueFull(Error):
+class QueueFull(Error):  # noqa: N818  the name users know
     """The entry queue or the pipeline is full; try again later."""
 
     http_status = 429
     default_code = "queue-full"
 
 
-class DeadlineExceeded(Error, TimeoutError):
+class DeadlineExceeded(Error, TimeoutError):  # noqa: N818  the name users know
     """The request's deadline passed before its answer was there."""
 
     http_status = 504
     default_code = "deadline-exceeded"
 
 
-class Cancelled(Error):
+class Cancelled(Error):  # noqa: N818  the name users know
     """The request was cancelled before it ended."""
 
     http_status = 499
     default_code = "cancelled"
 
 
-class Closed(Error, RuntimeError):
+class Closed(Error, RuntimeError):  # noqa: N818  the name users know
     """The pipeline is closed, or was closed while the request waited."""
 
     http_status = 503
@@ -99,9 +100,9 @@ class Closed(Error, RuntimeError):
 class Source:
     """A text that was read, with its name; positions in it are character offsets from 0.
 
-    A text that came out of another one (a string value of a TOML file) has that one as `outer`, and `offsets`: for
-    each of its characters, and for its end, the offset in `outer`. `line` and `column` are those of the first
-    character, from 1.
+    A text that came out of another one (a string value of a TOML file) has that one as `outer`, and
+    `offsets`: for each of its characters, and for its end, the offset in `outer`. `line` and `column` are
+    those of the first character, from 1.
     """
 
     text: str = field(repr=False)
@@ -134,7 +135,7 @@ class Source:
         return excerpt(text, self.line + index, start - starts[index] + 1, min(end, line_end) - start)
 
     def replaced(self, text: str, offsets: Sequence[int]) -> Source:
-        """Return a text made from this one; `offsets` says which character here each of its characters came from."""
+        """Return a text made from this one; `offsets` says where each of its characters comes from."""
         return Source(text, self.name, outer=self, offsets=offsets)
 
     def _line_starts(self) -> list[int]:
@@ -186,8 +187,8 @@ class Span:
 def excerpt(line_text: str, line: int, column: int, width: int = 1) -> str:
     """Render one source line with carets below it.
 
-    `column` counts from 1; `width` is the number of characters to underline, at least one caret is drawn. A long
-    line is cut to a window around the caret.
+    `column` counts from 1; `width` is the number of characters to underline, at least one caret is drawn. A
+    long line is cut to a window around the caret.
     """
     start = max(column - 1, 0)
     end = min(max(start + width, start + 1), max(len(line_text), start + 1))

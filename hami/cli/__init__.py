@@ -1,7 +1,7 @@
 """The command `hami`: check, show, run and look up, without writing Python.
 
-One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors are, on
-stderr, with exit code 2; an exception of a backend gives exit code 1.
+One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors
+are, on stderr, with exit code 2; an exception of a backend gives exit code 1.
 """
 
 from __future__ import annotations

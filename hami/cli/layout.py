@@ -1,12 +1,13 @@
 """Where the boxes of a drawn graph go: layers from left to right, few crossings, subgraphs below.
 
-Pure geometry over a Plan, in pixels; svg.py draws the result. An edge that skips layers gets a waypoint in each of
-them, so that it passes between boxes instead of over them.
+Pure geometry over a Plan, in pixels; svg.py draws the result. An edge that skips layers gets a waypoint in
+each of them, so that it passes between boxes instead of over them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..parser import to_text
 from ..plan import Plan, PlannedNode
@@ -137,7 +138,7 @@ def _reduce_crossings(layers: list[list[Box]], edges: list[list[Box]]) -> None:
     before: dict[int, list[Box]] = {}
     after: dict[int, list[Box]] = {}
     for edge in edges:
-        for left, right in zip(edge, edge[1:]):
+        for left, right in pairwise(edge):
             before.setdefault(id(right), []).append(left)
             after.setdefault(id(left), []).append(right)
     for sweep in range(4):
@@ -155,7 +156,7 @@ def _place(layers: list[list[Box]], layout: RegionLayout) -> None:
     heights = [sum(box.height for box in boxes) + GAP_Y_PX * (len(boxes) - 1) for boxes in layers]
     layout.height = max(heights)
     x = 0.0
-    for boxes, height in zip(layers, heights):
+    for boxes, height in zip(layers, heights, strict=True):
         width = max(box.width for box in boxes)
         y = (layout.height - height) / 2
         for box in boxes:

@@ -84,7 +84,8 @@ def facts(node: PlannedNode) -> list[str]:
 
 
 def own_expression(node: PlannedNode) -> Expr:
-    """Return what the user wrote as `backend`, expanded: the part inside BackgroundThread, if there is one."""
+    """Return what the user wrote as `backend`, expanded: the part inside BackgroundThread, if there is
+    one."""
     for part in node.expr.walk():
         if part.name == "BackgroundThread" and len(part.children) == 1:
             return part.children[0]
@@ -102,6 +103,7 @@ def default_text() -> str:
 
 
 def node_text(node: PlannedNode, *, is_full: bool) -> str:
-    """Return a node's name and the tree that it expands to; of a default node only its backend, if not `is_full`."""
+    """Return a node's name and the tree that it expands to; of a default node only its backend, if not
+    `is_full`."""
     expr = own_expression(node) if is_default(node) and not is_full else node.expr
     return f"[{node.name}]\n{to_tree(expr)}"

@@ -96,7 +96,8 @@ def _enter(owner: Box, target: Box) -> str:
     end_x, end_y = target.x + target.width / 2, target.y
     bend = max((end_y - y) / 2, 24.0)
     path = f"M{x:.1f},{y:.1f} C{x:.1f},{y + bend:.1f} {end_x:.1f},{end_y - bend:.1f} {end_x:.1f},{end_y:.1f}"
-    label = f'<text class="each-label" x="{end_x + 8:.1f}" y="{end_y - REGION_PADDING_PX - 8:.1f}">each element</text>'
+    place = f'x="{end_x + 8:.1f}" y="{end_y - REGION_PADDING_PX - 8:.1f}"'
+    label = f'<text class="each-label" {place}>each element</text>'
     return f'<path class="each" d="{path}" marker-end="url(#each-head)"/>{label}'
 
 

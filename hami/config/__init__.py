@@ -1,7 +1,7 @@
 """A TOML file, a text or a dict -> Config: nodes with their parameters, each with its place in the file.
 
-hami.plan reads it. Nothing here knows which parameters exist, or runs anything, except that `import_modules` imports
-what the configuration's `imports` name.
+hami.plan reads it. Nothing here knows which parameters exist, or runs anything, except that `import_modules`
+imports what the configuration's `imports` name.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Config:
 def load(source: object) -> Config:
     """Read what `hami.pipe` takes.
 
-    A text that ends in `.toml` and an os.PathLike are files, any other text is the expression of one node; a dict
-    with a text `backend`, or with `entrypoint` and no tables, is one node, any other dict holds nodes.
+    A text that ends in `.toml` and an os.PathLike are files, any other text is the expression of one node; a
+    dict with a text `backend`, or with `entrypoint` and no tables, is one node, any other dict holds nodes.
     """
     if isinstance(source, os.PathLike) or (isinstance(source, str) and source.endswith(".toml")):
         data, text, positions = read_toml(source)

@@ -12,7 +12,8 @@ _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?:(?P<name>[A-Za-z_]\w*)(?::-(?P<
 
 
 def substitute(text: str, error: Callable[[str, str, str], ConfigError]) -> tuple[str, list[int]]:
-    """Return the text with environment variables put in, and for each character the offset in `text` it came from.
+    """Return the text with environment variables put in, and for each character the offset in `text` it came
+    from.
 
     `error` makes the ConfigError about a variable that is not set and has no default.
     """
@@ -34,7 +35,8 @@ def substitute(text: str, error: Callable[[str, str, str], ConfigError]) -> tupl
 
 
 def _value(match: re.Match[str], error: Callable[[str, str, str], ConfigError]) -> str:
-    name, default = match["name"], match["default"]
+    name: str | None = match["name"]
+    default: str | None = match["default"]
     if match["escaped"]:
         return match[0][1:]
     if name is None:

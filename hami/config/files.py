@@ -18,10 +18,8 @@ from .toml_positions import Position, find_positions
 if TYPE_CHECKING:
     from . import Config, Setting
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+# part of Python from 3.11 on
+tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a value|redefine)")
@@ -30,7 +28,8 @@ _import_lock = threading.RLock()
 
 
 def read_toml(path: Any) -> tuple[Mapping[str, Any], str, Mapping[tuple[str, ...], Position]]:
-    """Return a file's data, its text, and where its keys are. Every fault of file or text is a ConfigError."""
+    """Return a file's data, its text, and where its keys are. Every fault of file or text is a
+    ConfigError."""
     name = os.fsdecode(path)
     text = _read_text(name)
     try:
@@ -104,7 +103,8 @@ def _toml_error(source: Source, reason: str) -> ConfigError:
 
 
 def import_modules(config: Config) -> None:
-    """Import what `imports` names: modules, or Python files relative to the configuration, each once a process."""
+    """Import what `imports` names: modules, or Python files relative to the configuration, each once a
+    process."""
     setting = config.settings.get("imports")
     if setting is None:
         return

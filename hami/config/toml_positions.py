@@ -1,7 +1,7 @@
 """Where the keys and values of a TOML text stand; tomllib tells only what they are.
 
-hami.config calls `find_positions` after tomllib accepted the text, so the scanner can rely on valid TOML. It records
-tables, keys and values down to two levels, which is where nodes and their parameters are.
+hami.config calls `find_positions` after tomllib accepted the text, so the scanner can rely on valid TOML. It
+records tables, keys and values down to two levels, which is where nodes and their parameters are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 @dataclass(frozen=True)
 class Position:
-    """Offsets of a key and its value; `offsets` maps the characters of a text value, and its end, to the file."""
+    """Offsets of a key and its value; `offsets` maps the characters of a text value, and its end, to the
+    file."""
 
     key_start: int
     key_end: int

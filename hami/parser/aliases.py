@@ -1,6 +1,7 @@
 """The one table of old spellings, and the macros that users define with `hami.alias`.
 
-Both are process-wide, like the classes they name. expand.py applies them; any thread may define or look up macros.
+Both are process-wide, like the classes they name. expand.py applies them; any thread may define or look up
+macros.
 """
 
 from __future__ import annotations
@@ -79,18 +80,11 @@ def macro_text(name: str) -> str | None:
 def alias(name: str, definition: str, **params: Any) -> None:
     """Define `name` as a short form of the expression `definition`, process-wide.
 
-    `name[X]` hands X to the last, innermost backend of the definition; `params` become arguments of those of its
-    backends that declare them. The module that defined a name may define it anew; anyone else gets a ConfigError,
-    as does a definition that leads back to itself.
+    `name[X]` hands X to the last, innermost backend of the definition; `params` become arguments of those of
+    its backends that declare them. The module that defined a name may define it anew; anyone else gets a
+    ConfigError, as does a definition that leads back to itself.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _refuse(name, f"`{name}` is no name for a macro", "use letters, digits and `_`")
-    if name in ALIASES or name in ALIASES.values() or name in NAMING_FORMS:
-        raise _refuse(name, f"`{name}` is a name of the language", "choose another name")
-    if not isinstance(definition, str):
-        raise _refuse(
-            name, f"a definition is a text, got `{type(definition).__name__}`", "pass an expression"
-        )
+    _check_arguments(name, definition)
     expr = parse_source(Source(definition, name=f"alias {name}"))
     given = tuple(Argument(key, Value("object", value)) for key, value in params.items())
     module = str(sys._getframe(1).f_globals.get("__name__", ""))
@@ -104,6 +98,17 @@ def alias(name: str, definition: str, **params: Any) -> None:
             raise _refuse(name, message, "choose another name")
         _refuse_cycle(macro)
         _macros[name] = macro
+
+
+def _check_arguments(name: object, definition: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _refuse(name, f"`{name}` is no name for a macro", "use letters, digits and `_`")
+    if name in ALIASES or name in ALIASES.values() or name in NAMING_FORMS:
+        raise _refuse(name, f"`{name}` is a name of the language", "choose another name")
+    if not isinstance(definition, str):
+        raise _refuse(
+            name, f"a definition is a text, got `{type(definition).__name__}`", "pass an expression"
+        )
 
 
 def _refuse(name: object, message: str, help: str) -> ConfigError:
@@ -128,8 +133,8 @@ def _refuse_cycle(macro: Macro) -> None:
 def expand_macro(macro: Macro, use: Expr) -> Expr:
     """Return the definition in the place of `use`.
 
-    Positional arguments go to the outermost backend of the definition, keywords to all of its backends, before those
-    of the definition itself; the children go to the innermost.
+    Positional arguments go to the outermost backend of the definition, keywords to all of its backends,
+    before those of the definition itself; the children go to the innermost.
     """
     keywords = tuple(argument for argument in use.args if argument.name is not None)
     own = {argument.name for argument in keywords}
@@ -143,7 +148,8 @@ def expand_macro(macro: Macro, use: Expr) -> Expr:
 
 
 def _copy(expr: Expr, given: tuple[Argument, ...], use: Expr) -> Expr:
-    """Copy the last branch of a definition and give it the children of `use`; other branches only get `given`."""
+    """Copy the last branch of a definition and give it the children of `use`; other branches only get
+    `given`."""
     if use.phases and canonical(expr.name) in NAMING_FORMS:
         raise _cannot_take(use, expr)
     if not expr.phases:

@@ -25,7 +25,8 @@ _NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
 
 @dataclass
 class Scope:
-    """What one IoC makes in phase 1: `made` maps the names it is known by to classes, `later` is yet to come."""
+    """What one IoC makes in phase 1: `made` maps the names it is known by to classes, `later` is yet to
+    come."""
 
     made: dict[str, str] = field(default_factory=dict)
     later: set[str] = field(default_factory=set)
@@ -35,8 +36,8 @@ class Scope:
 class Place:
     """Where an expression stands.
 
-    `is_nameable`: a bare name here may mean an instance; `is_phase2`: so it does anywhere below; `depth` counts the
-    levels above.
+    `is_nameable`: a bare name here may mean an instance; `is_phase2`: so it does anywhere below; `depth`
+    counts the levels above.
     """
 
     scopes: tuple[Scope, ...] = ()
@@ -54,9 +55,9 @@ class Place:
 class Expansion:
     """Expands the expressions of one node, and notes what they read.
 
-    `values` are the node's parameters, `sources` the texts of those that came from a text, `where` stands in front
-    of errors about something without a position. `reads` are the parameters that were looked for, `unset` the
-    Reflects whose parameter is not set, `macros` the macros that were used.
+    `values` are the node's parameters, `sources` the texts of those that came from a text, `where` stands in
+    front of errors about something without a position. `reads` are the parameters that were looked for,
+    `unset` the Reflects whose parameter is not set, `macros` the macros that were used.
     """
 
     node: str
@@ -72,7 +73,8 @@ class Expansion:
     def expand(self, expr: Expr) -> Expr:
         """Return the expression with all short forms replaced.
 
-        Kind `name` is left to `resolve_instances`; other kinds are final, except that instances are not looked up.
+        Kind `name` is left to `resolve_instances`; other kinds are final, except that instances are not
+        looked up.
         """
         return self._expand(expr, Place())
 
@@ -281,7 +283,8 @@ def refuse_phases(expr: Expr) -> None:
 
 
 def check_phases(expr: Expr) -> None:
-    """Refuse `;` where the name alone tells that it is wrong: macros and placeholders are left to `expand`."""
+    """Refuse `;` where the name alone tells that it is wrong: macros and placeholders are left to
+    `expand`."""
     for part in expr.walk():
         if canonical(part.name) != "IoC" and "{" not in part.name and find_macro(part.name) is None:
             refuse_phases(part)

@@ -14,8 +14,8 @@ from ..errors import Span
 
 ValueKind = Literal["string", "number", "bool", "text", "placeholder", "object"]
 
-# create: make a backend of this class. bound: the one made in phase 1 of an enclosing IoC. instance: a registered
-# instance. name: an instance of that name if the pipeline has one, else a class.
+# create: make a backend of this class. bound: the one made in phase 1 of an enclosing IoC. instance: a
+# registered instance. name: an instance of that name if the pipeline has one, else a class.
 ExprKind = Literal["create", "bound", "instance", "name"]
 
 
@@ -23,8 +23,8 @@ ExprKind = Literal["create", "bound", "instance", "name"]
 class Value:
     """One argument value.
 
-    `value` is the text, number or bool; of a placeholder the parameter's name; of an object (what a placeholder
-    became) any Python value. `raw` is the text as it was written.
+    `value` is the text, number or bool; of a placeholder the parameter's name; of an object (what a
+    placeholder became) any Python value. `raw` is the text as it was written.
     """
 
     kind: ValueKind
@@ -46,8 +46,8 @@ class Argument:
 class Expr:
     """`(prefix)name(args)[phases]`.
 
-    `phases` holds the children: one tuple, or the two phases of IoC. `given` are keyword arguments handed down by
-    the macro that this backend came from. `span` covers the name.
+    `phases` holds the children: one tuple, or the two phases of IoC. `given` are keyword arguments handed
+    down by the macro that this backend came from. `span` covers the name.
     """
 
     name: str

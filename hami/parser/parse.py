@@ -1,7 +1,7 @@
 """Text of the bracket language -> Expr. Syntax only: names are checked by hami.plan.
 
-Used by hami.parser and, through it, by everyone. Any text gives an Expr or a ConfigError that says where, what was
-expected there, and what to do. Thread-safe; the grammar is compiled at the first call.
+Used by hami.parser and, through it, by everyone. Any text gives an Expr or a ConfigError that says where,
+what was expected there, and what to do. Thread-safe; the grammar is compiled at the first call.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def _parse_tree(source: Source) -> Tree[Any]:
     except UnexpectedInput as error:
         token = getattr(error, "token", None)
         is_end = token is not None and token.type == "$END"
-        offset = len(source.text) if is_end else int(error.pos_in_stream or 0)
+        position: int | None = error.pos_in_stream
+        offset = len(source.text) if is_end or position is None else position
         expected = parser.accepts()
     raise _syntax_error(source, offset, expected, openers, last)
 

@@ -1,7 +1,7 @@
 """Expr -> text, and Expr -> a tree for people.
 
-`to_text` is the inverse of parsing: parsing its result gives an equal Expr. `hami show` and error messages use
-both. Drawings of graphs are in graph.py.
+`to_text` is the inverse of parsing: parsing its result gives an equal Expr. `hami show` and error messages
+use both. Drawings of graphs are in graph.py.
 """
 
 from __future__ import annotations

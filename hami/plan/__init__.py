@@ -1,7 +1,8 @@
 """What is checked before anything runs: configuration -> Plan.
 
-`plan` is what hami.pipe, `hami check` and `hami show` call. A Plan is immutable plain data; `to_core` hands it to the
-compiled core, which trusts it: every name, parameter and edge in it is right, or there is a ConfigError.
+`plan` is what hami.pipe, `hami check` and `hami show` call. A Plan is immutable plain data; `to_core` hands
+it to the compiled core, which trusts it: every name, parameter and edge in it is right, or there is a
+ConfigError.
 """
 
 from __future__ import annotations

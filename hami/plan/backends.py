@@ -1,7 +1,7 @@
 """Expanded Expr -> PlannedBackend: every name is a known class, every parameter has its value.
 
-One NodePlanner per node. `expand` comes first for all nodes, because names may mean instances that another node
-registers; `build` then makes the tree that the core gets.
+One NodePlanner per node. `expand` comes first for all nodes, because names may mean instances that another
+node registers; `build` then makes the tree that the core gets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..config import NodeConfig
 from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expansion, Expr, Value, parse_source, prefix_text
 from .keys import NODE_PARAMS, convert_setting, node_values
-from .values import BadValue, convert
+from .values import BadValueError, convert
 
 DEFAULT_ENTRYPOINT = (
     "List[InstancesRegister[BackgroundThread[BackendProxy]], Register[DI[Batching, InstanceDispatcher]]]"
@@ -315,7 +315,7 @@ class NodePlanner:
     def _convert(self, expr: Expr, param: Param, argument: Argument) -> Any:
         try:
             return convert(param, _plain(argument.value, param.type), self.directory)
-        except BadValue as bad:
+        except BadValueError as bad:
             raise self._error(
                 expr, "plan-bad-value", f"{bad} for `{expr.name}`", bad.help, argument
             ) from None
@@ -338,7 +338,7 @@ def _is_own_name(declaration: Declaration, param: Param) -> bool:
 
 
 def _plain(value: Value, wanted: str) -> Any:
-    """Return the Python value of an argument; a parameter that takes text gets bare numbers as they were written."""
+    """Return an argument as a Python value; where text is wanted, a bare number is the text as written."""
     if wanted in ("str", "path", "list") and value.kind in ("number", "bool"):
         return value.raw
     return value.value

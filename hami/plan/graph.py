@@ -1,7 +1,7 @@
 """The graph of a pipeline: which node follows which, where keys come from, and what ForEach enters.
 
-`check_graph` takes the nodes as they were configured and returns indices, or raises a ConfigError that names the
-nodes. Pure: it knows neither backends nor threads.
+`check_graph` takes the nodes as they were configured and returns indices, or raises a ConfigError that names
+the nodes. Pure: it knows neither backends nor threads.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Checker:
         """Refuse a cycle along `next`, and a ForEach that leads back into itself."""
         edges = [list(vertex.next) for vertex in self.vertices]
         self._refuse_cycle(edges, "plan-cycle", "remove one of these edges")
-        for vertex, following in zip(self.vertices, edges):
+        for vertex, following in zip(self.vertices, edges, strict=True):
             if vertex.target is not None:
                 following.append(vertex.target)
         self._refuse_cycle(edges, "plan-foreach-cycle", "ForEach cannot enter a subgraph that it is in")
@@ -157,7 +157,7 @@ class _Checker:
             if vertex.region == region:
                 continue
             if vertex.region:
-                message = f"node `{vertex.name}` is in the subgraphs of two ForEach nodes, `{owner.name}` is the second"
+                message = f"node `{vertex.name}` is in two subgraphs, that of `{owner.name}` is the second"
                 help = "give each ForEach a subgraph of its own, or let both enter the same target"
                 raise _error(owner, None, "plan-shared-subgraph", message, help)
             vertex.region = region

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend import Param, find
 from ..config import NodeConfig, Setting
-from .values import BadValue, convert
+from .values import BadValueError, convert
 
 MAX_QUEUE_CAPACITY = 2**31 - 1
 DEFAULT_QUEUE_CAPACITY = 65_536
@@ -59,12 +59,12 @@ def convert_setting(param: Param, setting: Setting, directory: str | None = None
     """Return the value of a setting with the declared type, or raise a ConfigError at its place."""
     try:
         return convert(param, setting.value, directory)
-    except BadValue as bad:
+    except BadValueError as bad:
         raise setting.error("plan-bad-value", str(bad), bad.help) from None
 
 
 def node_values(node: NodeConfig, *, skip: set[str]) -> dict[str, Any]:
-    """Return all parameters of a node, its own keys checked; `skip` names those that its backends type otherwise."""
+    """Return all parameters of a node, its own keys checked but those in `skip`, which backends type."""
     values: dict[str, Any] = {}
     for key, setting in {**node.inherited, **node.settings}.items():
         param = NODE_PARAMS.get(key)

@@ -1,7 +1,7 @@
 """Check one value against a declared parameter and give it the declared type.
 
-hami.plan uses it for node keys, global keys and backends' parameters alike. Numbers may be written as text; nothing
-else is converted silently.
+hami.plan uses it for node keys, global keys and backends' parameters alike. Numbers may be written as text;
+nothing else is converted silently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WANTED = {
 }
 
 
-class BadValue(Exception):
+class BadValueError(Exception):
     """The value does not fit; the message says what was wanted and got, `help` what to do."""
 
     def __init__(self, message: str, help: str) -> None:
@@ -37,7 +37,7 @@ class BadValue(Exception):
 
 
 def convert(param: Param, value: Any, directory: str | None = None) -> Any:
-    """Return `value` with the declared type. Raises BadValue.
+    """Return `value` with the declared type. Raises BadValueError.
 
     Relative paths start from `directory` if there is one. None is accepted where it is the default.
     """
@@ -49,7 +49,7 @@ def convert(param: Param, value: Any, directory: str | None = None) -> Any:
     if param.choices and converted not in param.choices:
         choices = [str(choice) for choice in param.choices]
         help = f"use one of {quoted(choices)}"
-        raise BadValue(
+        raise BadValueError(
             f"`{param.name}` cannot be `{value}`", did_you_mean(str(value), choices, otherwise=help)
         )
     if isinstance(converted, (int, float)) and not isinstance(converted, bool):
@@ -68,7 +68,7 @@ def _check_bounds(param: Param, number: float, value: Any) -> None:
                 f"{bound:g}" if isinstance(bound, float) and not bound.is_integer() else f"{int(bound or 0)}"
             )
             message = f"`{param.name}` must be {words} {limit}{unit}, got `{_short(value)}`"
-            raise BadValue(message, f"write `{param.name} = {limit}`, or another value in bounds")
+            raise BadValueError(message, f"write `{param.name} = {limit}`, or another value in bounds")
 
 
 def _typed(param: Param, value: Any) -> Any:
@@ -76,9 +76,9 @@ def _typed(param: Param, value: Any) -> Any:
     converted = value if match is None else match(value)
     if converted is None and match is not None:
         unit = f" in {param.unit}" if param.unit else ""
-        raise BadValue(
+        raise BadValueError(
             f"`{param.name}` must be {_WANTED[param.type]}{unit}, got `{_short(value)}`",
-            param.doc and f"`{param.name}`: {param.doc}" or f"write {_WANTED[param.type]}",
+            (param.doc and f"`{param.name}`: {param.doc}") or f"write {_WANTED[param.type]}",
         )
     return converted
 

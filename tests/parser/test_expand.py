@@ -1,4 +1,5 @@
-"""What the short forms stand for: old spellings, placeholders, Reflect, instances by name, the phases of IoC."""
+"""What the short forms stand for: old spellings, placeholders, Reflect, instances by name, the phases of
+IoC."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Any text gives an Expr or a ConfigError, and every Expr survives a round trip.
 
-HAMI_FUZZ_EXAMPLES is the number of texts, ten thousand by default. A part of them is any Unicode text, a part is
-drawn from the characters that matter to the grammar, and a part are correct texts with a few changes.
+HAMI_FUZZ_EXAMPLES is the number of texts, ten thousand by default. A part of them is any Unicode text, a part
+is drawn from the characters that matter to the grammar, and a part are correct texts with a few changes.
 """
 
 from __future__ import annotations
@@ -157,18 +157,21 @@ def check_error(error: ConfigError) -> None:
         assert re.fullmatch(r" *\| [ \t]*\^+", carets)
 
 
+@pytest.mark.timeout(0)
 @fuzz
 @given(st.text())
 def test_fuzz_any_text_gives_a_result_or_a_config_error(text: str) -> None:
     check(text)
 
 
+@pytest.mark.timeout(0)
 @fuzz
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_fuzz_the_pieces_of_the_grammar_in_any_order(text: str) -> None:
     check(text)
 
 
+@pytest.mark.timeout(0)
 @fuzz_seeds
 @given(st.integers(min_value=0, max_value=2**63))
 def test_fuzz_correct_texts_with_changes(seed: int) -> None:

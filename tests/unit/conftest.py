@@ -39,7 +39,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Return a function that writes `pipeline.toml` into an empty folder, makes that current, and returns the name."""
+    """Return a function that writes `pipeline.toml` into an empty folder, makes that current, and returns the
+    name."""
     monkeypatch.chdir(tmp_path)
 
     def write_file(text: str, name: str = "pipeline.toml") -> str:

@@ -1,4 +1,5 @@
-"""The expressions of the family's own notes that must be accepted as they stand, and the pieces tests make texts of."""
+"""The expressions of the family's own notes that must be accepted as they stand, and the pieces tests make
+texts of."""
 
 from __future__ import annotations
 
