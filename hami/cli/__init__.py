@@ -68,7 +68,7 @@ def _reported() -> Iterator[None]:
     except Error as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    except (typer.Exit, KeyboardInterrupt):
+    except (typer.Exit, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))

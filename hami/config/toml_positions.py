@@ -69,8 +69,8 @@ class _Scanner:
         while self.at < len(self.text) and self.text[self.at] == "]":
             self.at += 1
         path = tuple(name for name, _, _ in keys)
-        self._record(path, Position(keys[0][1], keys[-1][2], keys[0][1], keys[-1][2]))
-        self._record(path[:1], Position(keys[0][1], keys[0][2], keys[0][1], keys[0][2]))
+        for length, (_, start, end) in enumerate(keys, 1):
+            self._record(path[:length], Position(start, end, start, end))
         return path
 
     def _pair(self, table: Path) -> None:

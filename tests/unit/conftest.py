@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -14,8 +13,6 @@ import pytest
 from hami import backend
 from hami.parser import aliases
 
-HAS_CORE = importlib.util.find_spec("hami._core") is not None
-
 
 @pytest.fixture(autouse=True)
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,25 +23,32 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Answer from the table in fake_core.py, whether or not the core is built."""
-    module = types.ModuleType("hami._core")
-    module.declarations = fake_core.declarations  # type: ignore[attr-defined]
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "hami._core", module)
-        backend.core_table.cache_clear()
-        yield
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Answer from the table in fake_core.py, except in a test that asks for the fixture `real_core`."""
+    if "real_core" not in request.fixturenames:
+        module = types.ModuleType("hami._core")
+        module.declarations = fake_core.declarations  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "hami._core", module)
+    backend.core_table.cache_clear()
+    yield
     backend.core_table.cache_clear()
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Return a function that writes `pipeline.toml` into an empty folder, makes that current, and returns the
-    name."""
+def real_core() -> None:
+    """Use the compiled core."""
+    pytest.importorskip("hami._core", reason="the compiled core is not built")
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that writes a file into an empty current folder and returns its name."""
     monkeypatch.chdir(tmp_path)
 
     def write_file(text: str, name: str = "pipeline.toml") -> str:
-        Path(name).write_text(text, encoding="utf-8")
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
         return name
 
     return write_file
