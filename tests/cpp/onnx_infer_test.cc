@@ -32,6 +32,8 @@ Ref<Tensor> every_second_column(const Tensor& tensor) {
   return make_ref<Tensor>(tensor.data(), tensor.dtype(), shape, strides, tensor.owner());
 }
 
+TEST_SUITE_BEGIN("onnxruntime");
+
 TEST_CASE("the batch range follows the model and the parameters") {
   CHECK(OnnxInfer(options("double")).batch_range() == BatchRange{1, 1});
   CHECK(OnnxInfer(options("double", 8)).batch_range() == BatchRange{1, 8});
@@ -289,6 +291,8 @@ TEST_CASE("the description says what the engine takes") {
   CHECK(found->inputs[0].describe() == "float32[?x3]");
   CHECK(EngineDescription::find(Dict()) == nullptr);
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 }  // namespace hami::onnxruntime

@@ -51,6 +51,8 @@ class Foreign final : public Any {
   std::string type_name() const override { return "datetime.date"; }
 };
 
+TEST_SUITE_BEGIN("onnxruntime");
+
 TEST_CASE("an array of the rank of the model keeps its batch axis and brings its rows") {
   const auto model = picture_model();
   const ItemInputs inputs = read(*model, Value(empty(kFloat32, {4, 3, 5})), 4);
@@ -233,6 +235,8 @@ TEST_CASE("find_input gives nothing for data that will be refused") {
   without.dict.erase(keys::data);
   CHECK(find_input(without, *picture_model(), 0) == nullptr);
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 }  // namespace hami::onnxruntime

@@ -54,6 +54,8 @@ std::string stderr_of(Call call) {
   return content_of(path);
 }
 
+TEST_SUITE_BEGIN("onnxruntime");
+
 TEST_CASE("a session names the inputs and outputs of its model with types and shapes") {
   auto session = open("two_inputs");
   REQUIRE(session->inputs().size() == 2);
@@ -289,6 +291,8 @@ TEST_CASE("inputs and outputs that no array holds are build errors") {
   CHECK(contains(list.help(), "`outputs`"));
   CHECK(described("list_output", true, {"y"})->outputs.size() == 1);
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 }  // namespace hami::onnxruntime

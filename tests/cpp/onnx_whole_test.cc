@@ -14,6 +14,8 @@ OnnxInferOptions options(const std::string& name, std::optional<int64_t> max = {
   return {.session = {.model = model_path(name)}, .max = max};
 }
 
+TEST_SUITE_BEGIN("onnxruntime");
+
 TEST_CASE("a model with an input without rows runs each item alone") {
   OnnxInfer infer(options("scaled", 8));
   Items items;
@@ -127,6 +129,8 @@ TEST_CASE("scalars go in and come out") {
   CHECK(numbers_of(tensor_of(row)) == Numbers{8});
   CHECK(numbers_of(tensor_of(two)) == Numbers{10, 12});
 }
+
+TEST_SUITE_END();
 
 }  // namespace
 }  // namespace hami::onnxruntime
