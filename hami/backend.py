@@ -289,13 +289,20 @@ def declaration_of(name: str, target: Any) -> Declaration:
 
 
 def _check_traits(name: str, target: type) -> None:
-    low, high = batch_range = getattr(target, "batch_range", (1, None))
-    if not (isinstance(low, int) and low >= 1 and (high is None or (isinstance(high, int) and high >= low))):
+    batch_range = getattr(target, "batch_range", Backend.batch_range)
+    if not isinstance(batch_range, property) and not _is_batch_range(batch_range):
         help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
         raise _refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)
     group_by = getattr(target, "group_by", "shape")
     if group_by not in ("shape", "none"):
         raise _refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
+
+
+def _is_batch_range(value: Any) -> bool:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    low, high = value
+    return isinstance(low, int) and low >= 1 and (high is None or (isinstance(high, int) and high >= low))
 
 
 def declared_params(target: type) -> tuple[Param, ...]:

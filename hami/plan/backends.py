@@ -23,7 +23,7 @@ from ..backend import (
 from ..config import NodeConfig
 from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expansion, Expr, Value, parse_source, prefix_text
-from .keys import NODE_PARAMS, convert_setting, node_values
+from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
 from .values import BadValueError, convert
 
 DEFAULT_ENTRYPOINT = (
@@ -116,13 +116,7 @@ class NodePlanner:
             self.takes_any_key |= declaration.takes_any_key
         self._refuse_unknown_keys()
         self._refuse_misspelt_reflects(expansion)
-        typed_otherwise = {
-            param.name
-            for declaration in self._declarations.values()
-            for param in declaration.params
-            if param.name in ("max", "min") and param.type != "int"
-        }
-        self.values = node_values(self.node, skip=typed_otherwise)
+        self.values = node_values(self.node)
 
     def _expansion(self) -> Expansion:
         values = {key: setting.value for key, setting in self.settings.items()}
@@ -186,9 +180,10 @@ class NodePlanner:
         for key, setting in self.node.settings.items():
             if key not in self.known:
                 message = f"node `{self.node.name}` has no parameter `{key}`"
-                help = did_you_mean(
-                    key, self.known, cutoff=0.4, otherwise=f"it has {quoted(sorted(self.known), limit=20)}"
-                )
+                help = f"`{key}` belongs to the whole pipeline: write it above the first table"
+                if key not in GLOBAL_PARAMS:
+                    known = f"it has {quoted(sorted(self.known), limit=20)}"
+                    help = did_you_mean(key, self.known, cutoff=0.4, otherwise=known)
                 raise setting.error("config-unknown-key", message, help, at_value=False)
 
     def _refuse_misspelt_reflects(self, expansion: Expansion) -> None:

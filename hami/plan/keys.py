@@ -63,14 +63,14 @@ def convert_setting(param: Param, setting: Setting, directory: str | None = None
         raise setting.error("plan-bad-value", str(bad), bad.help) from None
 
 
-def node_values(node: NodeConfig, *, skip: set[str]) -> dict[str, Any]:
-    """Return all parameters of a node, its own keys checked but those in `skip`, which backends type."""
+def node_values(node: NodeConfig) -> dict[str, Any]:
+    """Return all parameters of a node, those that every node knows checked and typed."""
     values: dict[str, Any] = {}
     for key, setting in {**node.inherited, **node.settings}.items():
         param = NODE_PARAMS.get(key)
         if key == "scheduler" and isinstance(setting.value, str) and find(setting.value) is not None:
             param = None
-        values[key] = setting.value if param is None or key in skip else convert_setting(param, setting)
+        values[key] = setting.value if param is None else convert_setting(param, setting)
     low, high = values.get("min"), values.get("max")
     if isinstance(low, int) and isinstance(high, int) and low > high:
         lowest = node.find("min")
