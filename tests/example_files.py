@@ -34,5 +34,5 @@ def run_script(*arguments: str, folder: Path) -> str:
     """Run a script of the examples from `folder` and return what it printed."""
     command = [sys.executable, str(EXAMPLES / arguments[0]), *arguments[1:]]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 0, f"{command} ended with {ended.returncode}: {ended.stderr}"
     return ended.stdout

@@ -76,8 +76,12 @@ def make_page(picture: Array) -> Page:
 
 
 def detector_size(height: int, width: int, shortest_side: int) -> tuple[int, int]:
-    """Return height and width of the network's input: in steps, the shorter at least `shortest_side`."""
-    ratio = max(1.0, shortest_side / min(height, width))
+    """Return height and width of the network's input: in steps, the shorter at least `shortest_side`.
+
+    A picture higher than eight widths stays narrower, so that none costs more than a large page.
+    """
+    longest_side = LARGEST_PROPORTION * shortest_side
+    ratio = max(1.0, min(shortest_side / min(height, width), longest_side / max(height, width)))
     return round_to_step(height * ratio), round_to_step(width * ratio)
 
 
