@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "backends/onnxruntime/element_type.h"
+#include "backends/onnxruntime/utf8.h"
 #include "core/error.h"
 
 namespace hami::onnxruntime {
@@ -34,7 +35,7 @@ std::string one_line(const char* message) {
     if (is_space && !line.empty() && line.back() != ' ') line += ' ';
   }
   while (line.ends_with(' ')) line.pop_back();
-  return line;
+  return valid_utf8(line);  // damaged files have damaged names
 }
 
 OptimizationLevel optimization_level(const std::string& name) {
@@ -114,6 +115,9 @@ std::vector<Port> read_ports(const Library& library, const OrtSession* session, 
     api.call(name_of, session, i, library.allocator(), &name);
     ports[i].name = name;
     api.call(slot::kAllocatorFree, library.allocator(), name);
+    if (const std::string valid = valid_utf8(ports[i].name); valid != ports[i].name) {
+      throw StatusError("the name `" + valid + "` of an input or output is not UTF-8");
+    }
     read_type(api, create<OrtTypeInfo>(api, type_of, session, i).get(), ports[i]);
   }
   return ports;

@@ -185,6 +185,18 @@ TEST_CASE("a model cut at any place is an error, never a crash") {
   }
 }
 
+TEST_CASE("a model with names that are no text is a build error in text") {
+  std::string content = content_of(model_path("two_inputs"));
+  for (size_t at = content.find("a:0"); at != std::string::npos; at = content.find("a:0")) {
+    content[at] = '\x81';
+  }
+  const std::string path = write_file("names.onnx", content);
+  const Error error = error_of([&] { Session::open({.model = path}); });
+  CHECK(error.code() == "model-load");
+  CHECK(contains(error.message(), "?:0"));
+  CHECK(!contains(error.message(), "\x81"));
+}
+
 TEST_CASE("a failing run is a request error with the message of the engine in one line") {
   auto session = open("tokens");
   auto ids = Tensor::allocate({DType::kInt, 64}, {1, 1});
