@@ -54,10 +54,6 @@ def _common(
     ] = False,
 ) -> None:
     """Check, show and run inference pipelines."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # a terminal that lacks a character shows another one instead of failing
-            reconfigure(errors="replace")
 
 
 @contextmanager

@@ -103,9 +103,9 @@ def kind_text(param: Param) -> str:
     if param.choices:
         parts.append("one of " + ", ".join(map(value_text, param.choices)))
     if param.min is not None:
-        parts.append(f"at least {param.min:g}")
+        parts.append(f"at least {_number_text(param.min)}")
     if param.max is not None:
-        parts.append(f"at most {param.max:g}")
+        parts.append(f"at most {_number_text(param.max)}")
     if param.required:
         parts.append("required")
     elif param.default is not None:
@@ -119,4 +119,8 @@ def value_text(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return _number_text(value) if isinstance(value, float) else str(value)
+
+
+def _number_text(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() and abs(number) < 1e15 else f"{number:g}"

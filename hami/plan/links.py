@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from ..config import NodeConfig, Setting
 from ..errors import Span, did_you_mean, quoted
+from .keys import NODE_PARAMS, convert_setting
 
 INPUT = "input"
 INPUT_INDEX = -1
@@ -57,11 +58,7 @@ def parse_map(
     node: NodeConfig, setting: Setting, before: Mapping[str, int], nodes: Iterable[str]
 ) -> list[MapEntry]:
     """Return the entries of `map`. `before` holds the nodes that run before this one."""
-    text = setting.value
-    if not isinstance(text, str):
-        raise setting.error(
-            "plan-bad-map", f"`map` of node `{node.name}` must be text, got `{text!r}`", _FORM
-        )
+    text = convert_setting(NODE_PARAMS["map"], setting)
 
     def fail(code: str, message: str, help: str, start: int, end: int) -> NoReturn:
         place = _place(setting, start, max(end, start + 1))

@@ -407,9 +407,10 @@ def test_a_registered_scheduler_is_accepted() -> None:
 
 
 def test_an_unknown_key_reads_as_the_specification_says(write: Write) -> None:
-    text = '[decode]\nbackend = "Identity"\nnext = "classify"\n\n[classify]\nbackend = "OnnxInfer"\nmodel = "m"\n\n'
+    decode = '[decode]\nbackend = "Identity"\nnext = "classify"\n\n'
+    classify = '[classify]\nbackend = "OnnxInfer"\nmodel = "m"\n\n'
 
-    error = error_of(write(text + "batching_timeot = 4\n"))
+    error = error_of(write(decode + classify + "batching_timeot = 4\n"))
 
     assert (
         str(error)
@@ -458,7 +459,7 @@ def test_a_misspelt_key_for_a_reflect_is_refused() -> None:
 
 
 def test_a_misspelt_name_in_a_reflect_is_refused() -> None:
-    error = error_of({"a": {"backend": "OnnxInfer", "model": "m", "node_entrypoint": "S[Reflect[backnd]]"}})
+    error = error_of({"a": {"backend": "Pow", "node_entrypoint": "S[Reflect[backnd]]"}})
 
     assert error.code == "expand-unset-parameter"
     assert error.help == "did you mean `backend`?"
