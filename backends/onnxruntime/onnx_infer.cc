@@ -141,8 +141,8 @@ HAMI_REGISTER(
              .min = 1,
              .max = 1024},
             {.name = "outputs",
-             .type = "any",
-             .doc = "the outputs to compute, as a list or text with commas; default: all"},
+             .type = "list",
+             .doc = "the names of the outputs to compute; default: all"},
             {.name = "has_batch_axis",
              .type = "bool",
              .doc =
