@@ -7,6 +7,8 @@ note says in which node it happened.
 from __future__ import annotations
 
 import builtins
+import contextlib
+import inspect
 from typing import Any, TypeVar
 
 from . import errors
@@ -39,10 +41,13 @@ def copy(exception: _E, note: str) -> _E:
 def _twin(exception: _E) -> _E:
     kind = type(exception)
     try:
-        # Not copy.copy: it calls __init__ with args, which many exceptions of users do not accept.
-        twin = kind.__new__(kind, *exception.args)
+        # Not copy.copy: it calls the class's own __init__ with args, which many exceptions do not accept.
         base = next(one for one in kind.__mro__ if one.__module__ == builtins.__name__)
-        base.__init__(twin, *exception.args)
+        reduced: Any = base.__reduce__(exception)  # type: ignore[arg-type]
+        args: tuple[Any, ...] = reduced[1]
+        twin = kind.__new__(kind, *args)
+        base.__init__(twin, *args)
+        _copy_fields(exception, twin)
         state: dict[str, Any] = dict(vars(exception))
         if "__notes__" in state:
             state["__notes__"] = list(state["__notes__"])
@@ -51,6 +56,17 @@ def _twin(exception: _E) -> _E:
     except Exception:
         return exception
     return twin
+
+
+def _copy_fields(exception: BaseException, twin: BaseException) -> None:
+    """Copy what is in slots and C structures: `OSError.filename`, `ImportError.name`, `__slots__` of users."""
+    for kind in type(exception).__mro__:
+        for name, field in vars(kind).items():
+            is_field = inspect.ismemberdescriptor(field) or inspect.isgetsetdescriptor(field)
+            if not is_field or name.startswith("__") or name == "args":
+                continue
+            with contextlib.suppress(AttributeError, TypeError):
+                setattr(twin, name, getattr(exception, name))
 
 
 def _add_note(exception: BaseException, note: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, overload
@@ -33,6 +33,19 @@ class RequestFuture(Future[Dict]):
         if is_cancelled and self.request is not None:
             self.request.cancel()
         return is_cancelled
+
+
+def _as_it_is(error: BaseException) -> BaseException:
+    return error
+
+
+def _fit_for_await(error: BaseException) -> BaseException:
+    """A StopIteration cannot leave a coroutine; it becomes what Python itself makes of it (PEP 479)."""
+    if not isinstance(error, StopIteration):
+        return error
+    replacement = RuntimeError("a backend raised StopIteration")
+    replacement.__cause__ = error
+    return replacement
 
 
 class Pipeline:
@@ -65,6 +78,11 @@ class Pipeline:
 
     def submit(self, request: Dict) -> Future[Dict]:
         """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
+        return self._start(request, _as_it_is)
+
+    def _start(
+        self, request: Dict, translate: Callable[[BaseException], BaseException]
+    ) -> RequestFuture:
         future = RequestFuture()
 
         def on_done(error: BaseException | None) -> None:
@@ -73,14 +91,14 @@ class Pipeline:
             if error is None:
                 future.set_result(request)
             else:
-                future.set_exception(error)
+                future.set_exception(translate(error))
 
         future.request = self._core.submit(request, on_done)
         return future
 
     async def acall(self, request: Dict) -> Dict:
         """Run one dict without blocking the event loop. Cancelling the task cancels the request."""
-        return await asyncio.wrap_future(self.submit(request))
+        return await asyncio.wrap_future(self._start(request, _fit_for_await))
 
     def stats(self) -> list[dict[str, Any]]:
         """Return the figures of each node: what waits, batch sizes in rows, why batches ran, errors."""

@@ -82,7 +82,7 @@ PyObject* from_table(const Table& table) {
 PyObject* from_any(const Any& any) {
   if (const auto* handle = dynamic_cast<const PyHandle*>(&any)) return Py_NewRef(handle->get());
   if (const auto* failure = dynamic_cast<const Failure*>(&any)) {
-    return exception_object(failure->error, {});
+    return exception_object(failure->error, failure->site);
   }
   // A C++ backend's own object has no form in Python; its name is the best that can be shown.
   return PyUnicode_FromString(any.type_name().c_str());

@@ -50,9 +50,9 @@ class Callback final : public Completion {
   void on_answered(Request& request) noexcept override;
 
  private:
-  const std::shared_ptr<PipelineObject> owner_;
-  const Ref<PyHandle> dict_;
-  const Ref<PyHandle> on_done_;
+  std::shared_ptr<PipelineObject> owner_;
+  Ref<PyHandle> dict_;
+  Ref<PyHandle> on_done_;
 };
 
 // A request on its way, for whoever may want to cancel it.
@@ -91,7 +91,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     pipeline_.reset();
   }
 
-  py::dict call(py::dict dict) {
+  py::object call(const py::object& dict) {
     py::list dicts;
     dicts.append(dict);
     run(dicts, true);
@@ -103,7 +103,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return dicts;
   }
 
-  RequestObject submit(const py::dict& dict, const py::object& on_done) {
+  RequestObject submit(const py::object& dict, const py::object& on_done) {
+    check_is_dict(dict);
     auto requests = read(py::make_tuple(dict));
     requests[0]->completion =
         std::make_shared<Callback>(shared_from_this(), dict.ptr(), on_done.ptr());
@@ -123,6 +124,13 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   void forget(PyObject* dict) { in_flight_.erase(dict); }
 
  private:
+  static void check_is_dict(py::handle object) {
+    if (PyDict_Check(object.ptr())) return;
+    raise(Error(ErrorKind::kRequest, "request-type",
+                std::string("a request is a dict, got a `") + Py_TYPE(object.ptr())->tp_name + "`",
+                "call `pipe({\"data\": ...})`"));
+  }
+
   bool is_in_child() const noexcept { return num_forks.load() != made_in_fork_; }
 
   // submit: one request for each dict, or an error and no dict claimed.
@@ -170,14 +178,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   void run(const py::list& dicts, bool is_single) {
-    for (py::handle dict : dicts) {
-      if (!PyDict_Check(dict.ptr())) {
-        raise(Error(ErrorKind::kRequest, "request-type",
-                    std::string("a request is a dict, got a `") + Py_TYPE(dict.ptr())->tp_name +
-                        "`",
-                    "call `pipe({\"data\": ...})`"));
-      }
-    }
+    for (py::handle dict : dicts) check_is_dict(dict);
     const py::tuple held(dicts);  // the caller may change its list meanwhile
     auto requests = read(held);
     if (is_single && requests[0]->deadline == TimePoint::max()) requests[0]->may_run_inline = true;
@@ -251,6 +252,10 @@ void Callback::on_answered(Request& request) noexcept {
   if (error) returned = Owned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.
   if (!returned) PyErr_WriteUnraisable(on_done_->get());
+  // The request may outlive its answer in the caller's hands; the future must not outlive it there.
+  dict_ = nullptr;
+  on_done_ = nullptr;
+  owner_ = nullptr;
 }
 
 py::list PipelineObject::stats() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "bind/convert.h"
 #include "bind/gil.h"
@@ -95,7 +96,10 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   const Owned result_name = checked(key_object(keys::result));
   const int has_stale_result = PyDict_Contains(dict, result_name.get());
   check(has_stale_result);
-  if (has_stale_result != 0) check(PyDict_DelItem(dict, result_name.get()));
+  if (has_stale_result != 0) {
+    check(PyDict_CheckExact(dict) ? PyDict_DelItem(dict, result_name.get())
+                                  : PyObject_DelItem(dict, result_name.get()));
+  }
   request->input.reserve(pipeline->reads().size());
   for (const Key& key : pipeline->reads()) {
     if (PyObject* value = look_up(dict, key)) {
@@ -108,11 +112,16 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   return request;
 }
 
-void write_output(const Request& request, PyObject* dict) {
-  for (const auto& [key, value, is_written] : request.output) {
+void write_output(Request& request, PyObject* dict) {
+  // Taken out of the request, which the thread that answered it may still hold for a moment: the
+  // caller's objects must be free when the call returns.
+  const Dict output = std::exchange(request.output, {});
+  for (const auto& [key, value, is_written] : output) {
     const Owned name = checked(key_object(key));
     const Owned object = checked(from_value(value));
-    check(PyDict_SetItem(dict, name.get(), object.get()));
+    // Subclasses such as OrderedDict keep books of their own.
+    check(PyDict_CheckExact(dict) ? PyDict_SetItem(dict, name.get(), object.get())
+                                  : PyObject_SetItem(dict, name.get(), object.get()));
   }
 }
 

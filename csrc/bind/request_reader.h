@@ -12,7 +12,7 @@ namespace hami::bind {
 // Throws a request error for wrong reserved keys.
 Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict);
 
-// Merges what the nodes wrote into the dict. REQUIRES: answered without an error.
-void write_output(const Request& request, PyObject* dict);
+// Moves what the nodes wrote into the dict. REQUIRES: answered without an error.
+void write_output(Request& request, PyObject* dict);
 
 }  // namespace hami::bind

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 #include "graph/pipeline.h"
@@ -24,6 +25,11 @@ std::exception_ptr missing_key(const NodePlan& node, const std::string& source, 
                 quoted(source) + ", which does not have it",
             "correct the `map` of node " + quoted(node.name) + ", or provide the key"));
 }
+
+// The visits that have ended and still wait to be carried on by this thread. Runs in place end inside
+// the start of the next node; a list instead of recursion keeps the stack flat however long the
+// chain is.
+thread_local std::vector<Visit*>* open_walk = nullptr;
 
 // Adds what a node wrote for the caller. `data` stays what the caller put there.
 void merge_written(const Dict& from, Dict& into, bool only_written) {
@@ -53,23 +59,43 @@ bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) 
     request->num_visits.fetch_add(static_cast<int64_t>(ready.size() - num_before),
                                   std::memory_order_relaxed);
   }
+  if (is_bounded) return start_bounded(std::move(ready));
   pipeline_.add_inside(static_cast<int64_t>(ready.size()));
-  const bool has_one_entry = std::ranges::all_of(ready, [&](const auto& visit) {
-    return visit->node == ready[0]->node && visit->error == nullptr;
-  });
-  if (!is_bounded || !has_one_entry) {
-    start(std::move(ready));
-    return true;
-  }
-  std::vector<Task*> tasks;
-  for (const auto& visit : ready) tasks.push_back(visit.get());
-  if (!pipeline_.node(ready[0]->node).entry->start_bounded(tasks)) {
-    pipeline_.add_inside(-static_cast<int64_t>(ready.size()));
+  start(std::move(ready));
+  return true;
+}
+
+bool Dispatcher::start_bounded(Visits ready) {
+  const auto num_visits = static_cast<int64_t>(ready.size());
+  pipeline_.add_inside(num_visits);
+  const Departures departures = sort_out(ready);
+  if (!admit(departures.by_node)) {
+    pipeline_.add_inside(-num_visits);
     return false;
   }
-  // The scheduler has them now, and may have finished them already.
-  for (auto& visit : ready) visit.release();
+  // The schedulers have the visits, and may have finished them already.
+  for (auto& visit : ready) static_cast<void>(visit.release());
+  for (Visit* failed : departures.failed) on_finished(*failed);
   return true;
+}
+
+bool Dispatcher::admit(const TasksByNode& by_node) const {
+  if (by_node.size() == 1) {
+    const auto& [node, tasks] = *by_node.begin();
+    return pipeline_.node(node).entry->start_bounded(tasks);
+  }
+  std::vector<std::pair<Operator*, std::span<Task* const>>> granted;
+  bool is_admitted = true;
+  for (const auto& [node, tasks] : by_node) {
+    Operator* entry = pipeline_.node(node).entry.get();
+    is_admitted = entry->reserve(tasks.size());
+    if (!is_admitted) break;
+    granted.emplace_back(entry, tasks);
+  }
+  for (const auto& [entry, tasks] : granted) {
+    is_admitted ? entry->start_reserved(tasks) : entry->cancel_reservation(tasks.size());
+  }
+  return is_admitted;
 }
 
 std::vector<int> Dispatcher::entry_nodes(Request& request, Visits& ready) const {
@@ -91,10 +117,11 @@ std::unique_ptr<Visit> Dispatcher::first_visit(const Ref<Request>& request, int 
 
 // --- the walk ---
 
+Dispatcher::OwnWalk::OwnWalk() : outer_(std::exchange(open_walk, nullptr)) {}
+
+Dispatcher::OwnWalk::~OwnWalk() { open_walk = outer_; }
+
 void Dispatcher::on_finished(Visit& visit) noexcept {
-  // Runs in place end inside the start of the next node; a list instead of recursion keeps the
-  // stack flat however long the chain is.
-  thread_local std::vector<Visit*>* open_walk = nullptr;
   if (open_walk != nullptr) {
     open_walk->push_back(&visit);
     return;
@@ -113,13 +140,17 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
   const Node& node = pipeline_.node(visit->node);
   Visits ready;
   if (visit->error != nullptr) {
-    request->fail(visit->error, std::move(visit->site));
+    const std::exception_ptr error = visit->error;
+    std::optional<FailureSite> site = std::move(visit->site);
+    // The caller's objects go before the caller wakes, unless another branch still needs them.
     visit.reset();
+    if (request->num_visits.load(std::memory_order_acquire) == 1) request->forget_input();
+    request->fail(error, std::move(site));
   } else if (request->is_abandoned()) {
     visit.reset();
   } else if (!node.may_end_without_result && !visit->dict.has(keys::result)) {
-    request->fail(missing_result(node.plan->name));
     visit.reset();
+    request->fail(missing_result(node.plan->name));
   } else {
     advance(std::move(visit), false, ready);
   }
@@ -140,7 +171,7 @@ void Dispatcher::end_visits(const Ref<Request>& request, int64_t num_visits) con
     if (request->collected) {
       request->succeed();
     } else if (request->is_abandoned()) {
-      request->cancel();
+      request->abandon();
     } else {
       const RegionPlan& region = pipeline_.region(request->region);
       request->fail(missing_result(pipeline_.node(region.output).plan->name));
@@ -241,18 +272,23 @@ std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) c
   return visit;
 }
 
-void Dispatcher::start(Visits ready) const {
-  // Tasks for one node start together, so that they can share a batch.
-  std::map<int, std::vector<Task*>> by_node;
-  for (auto& visit : ready) {
-    Visit* started = visit.release();
-    if (started->error != nullptr) {
-      on_finished(*started);
+Dispatcher::Departures Dispatcher::sort_out(const Visits& ready) {
+  Departures departures;
+  for (const auto& visit : ready) {
+    if (visit->error != nullptr) {
+      departures.failed.push_back(visit.get());
     } else {
-      by_node[started->node].push_back(started);
+      departures.by_node[visit->node].push_back(visit.get());
     }
   }
-  for (const auto& [node, tasks] : by_node) pipeline_.node(node).entry->start(tasks);
+  return departures;
+}
+
+void Dispatcher::start(Visits ready) const {
+  const Departures departures = sort_out(ready);
+  for (auto& visit : ready) static_cast<void>(visit.release());
+  for (const auto& [node, tasks] : departures.by_node) pipeline_.node(node).entry->start(tasks);
+  for (Visit* failed : departures.failed) on_finished(*failed);
 }
 
 }  // namespace hami

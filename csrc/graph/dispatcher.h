@@ -3,6 +3,7 @@
 // carries the request on.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,6 +30,19 @@ struct Node {
 
 class Dispatcher {
  public:
+  // For the length of a scope this thread starts walks of its own: user code that runs inside one
+  // walk may call a pipeline and wait for the answer.
+  class OwnWalk {
+   public:
+    OwnWalk();
+    ~OwnWalk();
+    OwnWalk(const OwnWalk&) = delete;
+    OwnWalk& operator=(const OwnWalk&) = delete;
+
+   private:
+    std::vector<Visit*>* outer_;
+  };
+
   explicit Dispatcher(Pipeline& pipeline) : pipeline_(pipeline) {}
 
   // Starts requests of one region. With `is_bounded` all or none: false when the entry node has
@@ -40,6 +54,12 @@ class Dispatcher {
 
  private:
   using Visits = std::vector<std::unique_ptr<Visit>>;
+  using TasksByNode = std::map<int, std::vector<Task*>>;
+  // Visits about to start. Those of one node start together, so that they can share a batch.
+  struct Departures {
+    TasksByNode by_node;
+    std::vector<Visit*> failed;  // their frame could not be made
+  };
 
   std::vector<int> entry_nodes(Request& request, Visits& ready) const;
   std::unique_ptr<Visit> first_visit(const Ref<Request>& request, int node) const;
@@ -52,7 +72,11 @@ class Dispatcher {
   void skip(const Ref<Request>& request, int node, Visits& ready) const;
   void arrive(const Ref<Request>& request, int node, Visits& ready) const;
   std::unique_ptr<Visit> join(const Ref<Request>& request, int node) const;
+  static Departures sort_out(const Visits& ready);
   void start(Visits ready) const;
+  bool start_bounded(Visits ready);
+  // All or none: puts the tasks into the queues of their nodes.
+  bool admit(const TasksByNode& by_node) const;
   void end_visits(const Ref<Request>& request, int64_t num_visits) const;
 
   Pipeline& pipeline_;

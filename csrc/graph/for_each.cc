@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "core/failure.h"
@@ -22,27 +23,9 @@ OnError parse_on_error(const std::string& text) {
   return text == "drop" ? OnError::kDrop : OnError::kFail;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
-// Names from a list, or from text with commas.
-std::vector<Key> parse_keys(const Value& value) {
+std::vector<Key> parse_keys(const Value& names) {
   std::vector<Key> keys;
-  if (value.is(Value::Kind::kList)) {
-    for (const Value& name : value.as_list().values) {
-      if (name.is(Value::Kind::kStr)) keys.push_back(Key::intern(name.as_text()));
-    }
-  } else if (value.is(Value::Kind::kStr)) {
-    std::string_view rest = value.as_text();
-    while (!rest.empty()) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      keys.push_back(Key::intern(trimmed(rest.substr(0, comma))));
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
-  }
+  for (const Value& name : names.as_list().values) keys.push_back(Key::intern(name.as_text()));
   return keys;
 }
 
@@ -84,7 +67,9 @@ class ForEachRun {
     Outcome& outcome = children_[index];
     outcome.error = child.error;
     outcome.site = child.site;
-    if (const Value* result = child.output.find(keys::result)) outcome.result = *result;
+    // Taken out of the child, which other threads may still hold for a moment.
+    const Dict output = std::exchange(child.output, {});
+    if (const Value* result = output.find(keys::result)) outcome.result = *result;
     if (outcome.error != nullptr && on_error_ == OnError::kFail) {
       is_cancelled_.store(true, std::memory_order_release);
     }
@@ -105,7 +90,7 @@ class ForEachRun {
       if (outcome.error == nullptr) {
         list->values.push_back(std::move(outcome.result));
       } else if (on_error_ == OnError::kKeep) {
-        list->values.emplace_back(Ref<Any>(make_ref<Failure>(outcome.error)));
+        list->values.emplace_back(Ref<Any>(make_ref<Failure>(outcome.error, outcome.site)));
       } else if (on_error_ == OnError::kFail && !is_cancellation(outcome.error)) {
         // The first in order, whichever came first in time.
         parent_.error = outcome.error;
@@ -156,6 +141,14 @@ class ForEach final : public Operator {
       }
     }
   }
+
+  // A parent does not wait here, but its children would wait at the subgraph's first node.
+  bool start_bounded(std::span<Task* const> tasks) override {
+    if (!has_room()) return false;
+    start(tasks);
+    return true;
+  }
+  bool reserve(size_t) override { return has_room(); }
 
   bool has_room() const noexcept override {
     return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
@@ -232,7 +225,7 @@ HAMI_REGISTER(ForEach, .family = "flow",
                           .default_value = Value::str(std::string("fail")),
                           .choices = {"fail", "keep", "drop"}},
                          {.name = "pass",
-                          .type = "any",
+                          .type = "list",
                           .doc = "further keys of the request that every element takes along"}},
               .is_operator = true);
 

@@ -143,6 +143,7 @@ void Pipeline::admit(int64_t num_requests) {
 }
 
 void Pipeline::submit(std::span<const Ref<Request>> requests) {
+  const Dispatcher::OwnWalk own_walk;
   const auto num_requests = static_cast<int64_t>(requests.size());
   try {
     admit(num_requests);
@@ -160,7 +161,7 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
                   "try again later, or raise `queue_capacity`");
     }
   } catch (...) {
-    num_requests_.fetch_sub(num_requests, std::memory_order_acq_rel);
+    remove(num_requests);
     throw;
   }
   for (const Ref<Request>& request : requests) {
@@ -173,9 +174,12 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
 
 void Pipeline::leave(const Request& request) noexcept {
   // Children of a ForEach live in their parent's place.
-  if (request.region != 0) return;
-  const bool is_last = num_requests_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  if (is_last && is_closed()) {
+  if (request.region == 0) remove(1);
+}
+
+void Pipeline::remove(int64_t num_requests) noexcept {
+  const int64_t num_before = num_requests_.fetch_sub(num_requests, std::memory_order_acq_rel);
+  if (num_before == num_requests && is_closed()) {
     std::lock_guard lock(mutex_);
     drained_.notify_all();
   }

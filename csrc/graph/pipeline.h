@@ -54,6 +54,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   Timer& timer() noexcept { return timer_; }
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
+  // A request was answered before its visits had ended; those that wait in queues are dead.
+  void note_early_answer() noexcept { load_->num_early_answers.fetch_add(1); }
   // The request has its answer.
   void leave(const Request& request) noexcept;
 
@@ -64,6 +66,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   void link_nodes();
   void collect_needs();
   void admit(int64_t num_requests);
+  void remove(int64_t num_requests) noexcept;
 
   const Plan plan_;
   std::shared_ptr<PipelineLoad> load_ = std::make_shared<PipelineLoad>();

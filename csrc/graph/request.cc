@@ -21,15 +21,19 @@ void Request::announce() noexcept {
 void Request::succeed() noexcept {
   if (!claim_answer()) return;
   output = std::move(*collected);
-  // Every branch has ended: let go of the caller's objects before the caller wakes.
+  forget_input();  // before the caller wakes
+  announce();
+}
+
+void Request::forget_input() noexcept {
   input.clear();
   base = nullptr;
   kept.clear();
-  announce();
 }
 
 void Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) noexcept {
   if (!claim_answer()) return;
+  if (num_visits.load(std::memory_order_acquire) > 0) pipeline->note_early_answer();
   error = std::move(reason);
   site = std::move(where);
   announce();

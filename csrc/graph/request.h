@@ -61,14 +61,19 @@ class Request final : public RefCounted {
   bool is_answered() const noexcept { return state_.load(std::memory_order_acquire) != kOpen; }
   // Nobody wants the outcome: answered already, or the completion is moot.
   bool is_abandoned() const noexcept {
-    return is_answered() || (completion != nullptr && completion->is_moot());
+    return is_answered() || is_late() || (completion != nullptr && completion->is_moot());
   }
+  bool is_late() const noexcept { return deadline != TimePoint::max() && Clock::now() >= deadline; }
   void succeed() noexcept;
   void fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
   // The deadline has passed.
   void expire() noexcept;
   // The caller has gone.
   void cancel() noexcept;
+  // Ends a request that nobody waits for: late, or cancelled together with its siblings.
+  void abandon() noexcept { is_late() ? expire() : cancel(); }
+  // Lets go of the caller's objects. REQUIRES: no visit needs them any more.
+  void forget_input() noexcept;
 
   // --- used by the dispatcher while the request is inside ---
   std::atomic<int64_t> num_visits{0};

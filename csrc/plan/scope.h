@@ -18,6 +18,8 @@ struct PipelineLoad {
   std::atomic<int64_t> num_inside{0};
   // How deep the nodes look into lists and dicts. Set before the first request.
   int container_depth = 0;
+  // Requests answered (deadline, cancellation, a failed branch) while items of theirs may wait.
+  std::atomic<int64_t> num_early_answers{0};
   // Nodes that hold a batch back in the hope of further items.
   std::atomic<int64_t> num_waiting_nodes{0};
 };

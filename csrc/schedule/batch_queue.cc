@@ -64,14 +64,31 @@ std::vector<Task*> BatchQueue::pop(size_t group_index, size_t count) {
   std::vector<Task*> taken(group.tasks.begin(), end);
   group.tasks.erase(group.tasks.begin(), end);
   size_ -= count;
-  if (group.tasks.empty()) {
+  if (!refresh(group)) {
     groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(group_index));
-  } else if (order_ == Order::kFifo) {
-    group.first_arrival = group.head().arrival;
-  } else {
-    group.first_arrival = earliest_arrival(group.tasks);
   }
   return taken;
+}
+
+bool BatchQueue::refresh(Group& group) const {
+  if (group.tasks.empty()) return false;
+  // In order of arrival the head is the earliest.
+  group.first_arrival =
+      order_ == Order::kFifo ? group.head().arrival : earliest_arrival(group.tasks);
+  return true;
+}
+
+std::vector<Task*> BatchQueue::remove_abandoned() {
+  std::vector<Task*> removed;
+  for (Group& group : groups_) {
+    const auto gone = std::stable_partition(group.tasks.begin(), group.tasks.end(),
+                                            [](const Task* task) { return !task->is_abandoned(); });
+    removed.insert(removed.end(), gone, group.tasks.end());
+    group.tasks.erase(gone, group.tasks.end());
+  }
+  size_ -= removed.size();
+  std::erase_if(groups_, [this](Group& group) { return !refresh(group); });
+  return removed;
 }
 
 std::vector<Task*> BatchQueue::pop_all() {

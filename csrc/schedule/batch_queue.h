@@ -36,12 +36,17 @@ class BatchQueue {
   // Takes the first `count` tasks of a group; the group disappears with its last task.
   std::vector<Task*> pop(size_t group_index, size_t count);
   std::vector<Task*> pop_all();
+  // Takes out the tasks whose callers have gone.
+  std::vector<Task*> remove_abandoned();
 
   const std::vector<Group>& groups() const noexcept { return groups_; }
   size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
 
  private:
+  // After tasks were taken out of a group: brings its facts up to date. False when it is empty.
+  bool refresh(Group& group) const;
+
   Order order_;
   std::vector<Group> groups_;
   size_t size_ = 0;

@@ -16,6 +16,9 @@ class Batching final : public Operator {
   void inject(std::shared_ptr<Backend> dispatcher) override;
   void start(std::span<Task* const> tasks) override { next().start(tasks); }
   bool start_bounded(std::span<Task* const> tasks) override { return next().start_bounded(tasks); }
+  bool reserve(size_t num_tasks) override { return next().reserve(num_tasks); }
+  void cancel_reservation(size_t num_tasks) override { next().cancel_reservation(num_tasks); }
+  void start_reserved(std::span<Task* const> tasks) override { next().start_reserved(tasks); }
   bool has_room() const noexcept override { return dispatcher_->has_room(); }
   void add_upstream(Operator* upstream) override { next().add_upstream(upstream); }
   void add_downstream(Operator* downstream) override { next().add_downstream(downstream); }

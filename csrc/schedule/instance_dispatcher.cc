@@ -77,16 +77,45 @@ void InstanceDispatcher::collect_reads(std::vector<Key>& reads) const {
 
 // --- arrival ---
 
-void InstanceDispatcher::start(std::span<Task* const> tasks) { admit(tasks, false); }
+void InstanceDispatcher::start(std::span<Task* const> tasks) { admit(tasks, Admission::kFree); }
 
-bool InstanceDispatcher::start_bounded(std::span<Task* const> tasks) { return admit(tasks, true); }
+bool InstanceDispatcher::start_bounded(std::span<Task* const> tasks) {
+  return admit(tasks, Admission::kBounded);
+}
 
-bool InstanceDispatcher::admit(std::span<Task* const> tasks, bool is_bounded) {
+bool InstanceDispatcher::reserve(size_t num_tasks) {
+  Aftermath aftermath;
+  Lock lock(mutex_);
+  const bool is_granted = has_places(num_tasks, aftermath);
+  if (is_granted) num_reserved_ += num_tasks;
+  settle(aftermath, lock);
+  return is_granted;
+}
+
+void InstanceDispatcher::cancel_reservation(size_t num_tasks) {
+  const Lock lock(mutex_);
+  num_reserved_ -= num_tasks;
+}
+
+void InstanceDispatcher::start_reserved(std::span<Task* const> tasks) {
+  admit(tasks, Admission::kReserved);
+}
+
+bool InstanceDispatcher::has_places(size_t num_tasks, Aftermath& aftermath) {
+  drop_abandoned(aftermath);
+  return is_closed_ || queue_.size() + num_reserved_ + num_tasks <= capacity_;
+}
+
+bool InstanceDispatcher::admit(std::span<Task* const> tasks, Admission admission) {
   if (tasks.size() == 1 && can_run_in_place(*tasks[0]) && run_in_place(*tasks[0])) return true;
   for (Task* task : tasks) task->group = instances_[0]->group_of(*task);
   Aftermath aftermath;
   Lock lock(mutex_);
-  if (is_bounded && !is_closed_ && queue_.size() + tasks.size() > capacity_) return false;
+  if (admission == Admission::kBounded && !has_places(tasks.size(), aftermath)) {
+    settle(aftermath, lock);
+    return false;
+  }
+  if (admission == Admission::kReserved) num_reserved_ -= tasks.size();
   const TimePoint now = Clock::now();
   for (Task* task : tasks) enqueue(*task, now, aftermath);
   if (queue_.size() >= capacity_) is_full_.store(true, std::memory_order_release);
@@ -174,6 +203,7 @@ Decision InstanceDispatcher::decide_now(std::vector<BackgroundThread*>& free,
 
 void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) {
   set_waiting(false);
+  drop_abandoned(aftermath);
   while (!queue_.empty() && has_room_downstream()) {
     std::vector<BackgroundThread*> free;
     const Decision decision = decide_now(free, self);
@@ -210,10 +240,25 @@ std::vector<Task*> InstanceDispatcher::take(const Decision& decision, Aftermath&
   num_dropped_ += std::ssize(abandoned);
   aftermath.ended.insert(aftermath.ended.end(), abandoned.begin(), abandoned.end());
   tasks.erase(abandoned.begin(), abandoned.end());
+  note_room(aftermath);
+  return tasks;
+}
+
+void InstanceDispatcher::drop_abandoned(Aftermath& aftermath) {
+  // Looking through the queue is worth it only when some request was answered since the last time.
+  const int64_t num_answers = load_->num_early_answers.load(std::memory_order_acquire);
+  if (queue_.empty() || num_answers == num_answers_seen_) return;
+  num_answers_seen_ = num_answers;
+  const auto dropped = queue_.remove_abandoned();
+  num_dropped_ += std::ssize(dropped);
+  aftermath.ended.insert(aftermath.ended.end(), dropped.begin(), dropped.end());
+  note_room(aftermath);
+}
+
+void InstanceDispatcher::note_room(Aftermath& aftermath) {
   if (queue_.size() < capacity_ && is_full_.exchange(false, std::memory_order_acq_rel)) {
     aftermath.has_room_again = true;
   }
-  return tasks;
 }
 
 void InstanceDispatcher::set_alarm(TimePoint until, std::span<BackgroundThread* const> free,
@@ -322,15 +367,18 @@ void InstanceDispatcher::close() noexcept {
 }
 
 bool InstanceDispatcher::join(TimePoint deadline) noexcept {
-  const auto has_ended = [](const auto& instance) { return instance->has_ended; };
+  // A callback that closes its own pipeline runs on one of these threads, which then ends alone.
+  const auto has_ended = [](const auto& instance) {
+    return instance->has_ended || instance->thread.get_id() == std::this_thread::get_id();
+  };
   const auto is_idle_no_more = [&](const auto& instance) {
-    return instance->has_ended || !instance->running.empty();
+    return has_ended(instance) || instance->is_busy;
   };
   bool all_ended = false;
   std::vector<std::thread> ended;
   {
     Lock lock(mutex_);
-    // Threads outside a backend end at once; only those inside one are worth a time limit.
+    // Idle threads end at once; only those inside a backend or a callback need a time limit.
     ended_.wait(lock, [&] { return std::ranges::all_of(instances_, is_idle_no_more); });
     all_ended = ended_.wait_until(
         lock, deadline, [&] { return std::ranges::all_of(instances_, has_ended); });

@@ -31,6 +31,9 @@ class InstanceDispatcher final : public Operator,
 
   void start(std::span<Task* const> tasks) override;
   bool start_bounded(std::span<Task* const> tasks) override;
+  bool reserve(size_t num_tasks) override;
+  void cancel_reservation(size_t num_tasks) override;
+  void start_reserved(std::span<Task* const> tasks) override;
   bool has_room() const noexcept override { return !is_full_.load(std::memory_order_acquire); }
   void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
   void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
@@ -53,7 +56,9 @@ class InstanceDispatcher final : public Operator,
     bool has_room_again = false;
   };
 
-  bool admit(std::span<Task* const> tasks, bool is_bounded);
+  enum class Admission { kFree, kBounded, kReserved };
+  bool admit(std::span<Task* const> tasks, Admission admission);
+  bool has_places(size_t num_tasks, Aftermath& aftermath);
   bool can_run_in_place(const Task& task) const noexcept;
   bool run_in_place(Task& task);
   void enqueue(Task& task, TimePoint now, Aftermath& aftermath);
@@ -62,6 +67,9 @@ class InstanceDispatcher final : public Operator,
   Decision decide_now(std::vector<BackgroundThread*>& free, const BackgroundThread* self) const;
   bool has_room_downstream() const noexcept;
   std::vector<Task*> take(const Decision& decision, Aftermath& aftermath);
+  // Takes out what was answered while it waited.
+  void drop_abandoned(Aftermath& aftermath);
+  void note_room(Aftermath& aftermath);
   void set_alarm(TimePoint until, std::span<BackgroundThread* const> free,
                  const BackgroundThread* self, Aftermath& aftermath);
   void set_waiting(bool is_waiting);
@@ -84,6 +92,8 @@ class InstanceDispatcher final : public Operator,
 
   mutable std::mutex mutex_;
   BatchQueue queue_;
+  size_t num_reserved_ = 0;  // places promised to tasks that are about to come
+  int64_t num_answers_seen_ = 0;
   GraceEstimator grace_;
   TimePoint last_arrival_{};
   TimePoint last_change_{};

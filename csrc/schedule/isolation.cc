@@ -48,7 +48,8 @@ void restore(const Run& run) {
 
 void bisect(Backend& backend, const Run& run);
 
-void run_half(Backend& backend, const Run& half) {
+// Runs a half of a batch that raised. Returns whether it passed.
+bool run_half(Backend& backend, const Run& half) {
   std::vector<Task*> wanted;
   std::vector<Dict> snapshot;
   restore(half);
@@ -57,20 +58,28 @@ void run_half(Backend& backend, const Run& half) {
     wanted.push_back(half.tasks[i]);
     snapshot.push_back(half.snapshot[i]);
   }
-  if (wanted.empty()) return;
+  if (wanted.empty()) return true;
   const auto error = forward(backend, wanted);
-  if (error == nullptr) return;
+  if (error == nullptr) return true;
   if (wanted.size() == 1 || !may_rerun(error)) {
     for (Task* task : wanted) task->error = error;
-    return;
+  } else {
+    bisect(backend, {wanted, snapshot});
   }
-  bisect(backend, {wanted, snapshot});
+  return false;
 }
 
 void bisect(Backend& backend, const Run& run) {
   const size_t middle = run.tasks.size() / 2;
-  run_half(backend, {run.tasks.first(middle), run.snapshot.first(middle)});
-  run_half(backend, {run.tasks.subspan(middle), run.snapshot.subspan(middle)});
+  const Run second{run.tasks.subspan(middle), run.snapshot.subspan(middle)};
+  const bool has_passed =
+      run_half(backend, {run.tasks.first(middle), run.snapshot.first(middle)});
+  // When the first half is well the culprit is in the second: running that whole tells nothing.
+  if (has_passed && second.tasks.size() > 1) {
+    bisect(backend, second);
+  } else {
+    run_half(backend, second);
+  }
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ class Operator : public Backend {
     return true;
   }
 
+  // The same in two steps, for requests that enter at several nodes at once.
+  virtual bool reserve(size_t) { return true; }
+  virtual void cancel_reservation(size_t) {}
+  virtual void start_reserved(std::span<Task* const> tasks) { start(tasks); }
+
   // Whether a predecessor should start another batch (back-pressure). Any thread, no lock.
   virtual bool has_room() const noexcept { return true; }
   // `upstream` stops while this one has no room, and is told when there is room again.

@@ -5,19 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "core/event.h"
+#include "core/failure.h"
 #include "core/item.h"
 
 namespace hami {
-
-// Where in the pipeline an item failed, for the note on its exception.
-struct FailureSite {
-  std::string node;
-  std::string backend;
-  int instance = 0;
-};
 
 class Task : public Item {
  public:

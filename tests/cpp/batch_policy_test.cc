@@ -1,0 +1,225 @@
+// The batching decision, as a table: no threads, no clock.
+#include <doctest/doctest.h>
+
+#include <deque>
+
+#include "fake_task.h"
+#include "schedule/batch_policy.h"
+
+namespace hami {
+namespace {
+
+TEST_SUITE_BEGIN("policy");
+
+using Action = Decision::Action;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// A node under test: what waits, which instances are free, who else is inside.
+struct Situation {
+  std::deque<FakeTask> tasks;
+  BatchQueue queue;
+  std::vector<BatchRange> free = {{1, 4}};
+  std::vector<BatchRange> all = {{1, 4}};
+  int64_t num_inside = 100;
+  Duration timeout = milliseconds(50);
+  TimePoint last_change = at_ms(0);
+
+  explicit Situation(Order order = Order::kFifo) : queue(order) {}
+
+  FakeTask& arrive(int64_t ms, int64_t rows = 1, size_t group = 0, int64_t priority = 0) {
+    FakeTask& task = tasks.emplace_back(0, group, rows);
+    task.arrival = last_change = at_ms(ms);
+    task.priority = priority;
+    queue.push(task);
+    return task;
+  }
+
+  Decision decide_at(TimePoint now) const {
+    return decide({.queue = queue,
+                   .now = now,
+                   .free = free,
+                   .all = all,
+                   .num_inside = num_inside,
+                   .timeout = timeout,
+                   .grace = microseconds(200),
+                   .last_change = last_change});
+  }
+};
+
+TEST_CASE("an empty queue waits for nothing") {
+  CHECK(Situation().decide_at(at_ms(0)).action == Action::kIdle);
+}
+
+TEST_CASE("while every instance is busy the batch keeps filling") {
+  Situation node;
+  for (int i = 0; i < 9; ++i) node.arrive(0);
+  node.free.clear();
+  CHECK(node.decide_at(at_ms(1000)).action == Action::kIdle);
+}
+
+TEST_CASE("a full batch runs at once") {
+  Situation node;
+  for (int i = 0; i < 5; ++i) node.arrive(0);
+  const Decision decision = node.decide_at(at_ms(0));
+  CHECK(decision.action == Action::kRun);
+  CHECK(decision.count == 4);
+  CHECK(decision.release == Release::kFull);
+}
+
+TEST_CASE("a part-filled batch waits until its first item has waited the timeout") {
+  Situation node;
+  node.arrive(10);
+  node.arrive(30);
+  const Decision wait = node.decide_at(at_ms(40));
+  CHECK(wait.action == Action::kWait);
+  CHECK(wait.until == at_ms(60));
+  const Decision run = node.decide_at(at_ms(60));
+  CHECK(run.action == Action::kRun);
+  CHECK(run.count == 2);
+  CHECK(run.release == Release::kTimeout);
+}
+
+TEST_CASE("nobody waits for someone who cannot come") {
+  Situation node;
+  node.arrive(10);
+  node.arrive(11);
+  node.num_inside = 2;
+  const Decision wait = node.decide_at(at_ms(11));
+  CHECK(wait.action == Action::kWait);
+  CHECK(wait.until == at_ms(11) + microseconds(200));
+  const Decision run = node.decide_at(at_ms(11) + microseconds(200));
+  CHECK(run.action == Action::kRun);
+  CHECK(run.release == Release::kEveryoneHere);
+}
+
+TEST_CASE("the grace starts anew with each arrival") {
+  Situation node;
+  node.num_inside = 2;
+  node.arrive(0);
+  node.last_change = at_ms(5);
+  CHECK(node.decide_at(at_ms(5)).until == at_ms(50));  // one of two is still to come
+  node.arrive(7);
+  CHECK(node.decide_at(at_ms(7)).until == at_ms(7) + microseconds(200));
+}
+
+TEST_CASE("the grace never outlasts the timeout") {
+  Situation node;
+  node.num_inside = 1;
+  node.timeout = microseconds(100);
+  node.arrive(0);
+  CHECK(node.decide_at(at_ms(0)).until == at_ms(0) + microseconds(100));
+}
+
+TEST_CASE("without a timeout an item never waits") {
+  Situation node;
+  node.timeout = Duration::zero();
+  node.arrive(3);
+  CHECK(node.decide_at(at_ms(3)).action == Action::kRun);
+}
+
+TEST_CASE("the rows of a batch never exceed max") {
+  Situation node;
+  node.free = node.all = {{1, 10}};
+  for (int i = 0; i < 8; ++i) node.arrive(0, 3);
+  const Decision decision = node.decide_at(at_ms(0));
+  CHECK(decision.action == Action::kRun);
+  CHECK(decision.count == 3);  // a fourth would make 12 rows
+  CHECK(decision.release == Release::kFull);
+}
+
+TEST_CASE("the best-fitting instance is the smallest that holds the batch") {
+  Situation node;
+  node.free = node.all = {{1, 16}, {1, 2}, {1, 8}};
+  node.timeout = Duration::zero();
+  node.arrive(0, 3);
+  CHECK(node.decide_at(at_ms(0)).instance == 2);
+  node.arrive(0, 6);
+  CHECK(node.decide_at(at_ms(0)).instance == 0);
+}
+
+TEST_CASE("a small free instance takes what it can while the large one is busy") {
+  Situation node;
+  node.all = {{1, 1}, {1, 8}};
+  node.free = {{1, 1}};
+  for (int i = 0; i < 3; ++i) node.arrive(0);
+  const Decision decision = node.decide_at(at_ms(0));
+  CHECK(decision.action == Action::kRun);
+  CHECK(decision.count == 1);
+}
+
+TEST_CASE("an item that needs a busy instance waits for it and blocks nobody else") {
+  Situation node;
+  node.all = {{1, 2}, {1, 8}};
+  node.free = {{1, 2}};
+  node.arrive(0, 5, 1);
+  CHECK(node.decide_at(at_ms(1000)).action == Action::kIdle);
+  node.arrive(1, 2, 2);
+  const Decision decision = node.decide_at(at_ms(1));
+  CHECK(decision.action == Action::kRun);
+  CHECK(node.queue.groups()[decision.group].key == 2);
+}
+
+TEST_CASE("each group has its own timeout and unlike items never share a batch") {
+  Situation node;
+  node.arrive(0, 1, 1);
+  node.arrive(20, 1, 2);
+  node.arrive(21, 1, 1);
+  const Decision first = node.decide_at(at_ms(50));
+  CHECK(first.action == Action::kRun);
+  CHECK(node.queue.groups()[first.group].key == 1);
+  CHECK(first.count == 2);
+  CHECK(node.queue.pop(first.group, first.count).size() == 2);
+  CHECK(node.decide_at(at_ms(50)).until == at_ms(70));
+}
+
+TEST_CASE("a full group does not wait behind a part-filled older one") {
+  Situation node;
+  node.arrive(0, 1, 1);
+  for (int i = 0; i < 4; ++i) node.arrive(1, 1, 2);
+  const Decision decision = node.decide_at(at_ms(1));
+  CHECK(decision.action == Action::kRun);
+  CHECK(node.queue.groups()[decision.group].key == 2);
+}
+
+TEST_CASE("of two groups that may run the policy's head goes first") {
+  Situation node(Order::kPriority);
+  node.timeout = Duration::zero();
+  node.arrive(0, 1, 1, 0);
+  node.arrive(1, 1, 2, 5);
+  CHECK(node.queue.groups()[node.decide_at(at_ms(1)).group].key == 2);
+}
+
+TEST_CASE("fewer rows than every min are refused once nobody else can come") {
+  Situation node;
+  node.free = node.all = {{3, 4}};
+  node.arrive(0);
+  CHECK(node.decide_at(at_ms(0)).action == Action::kWait);
+  CHECK(node.decide_at(at_ms(50)).action == Action::kRefuse);
+}
+
+TEST_CASE("fewer rows than the min of a free instance wait for a busy one that takes them") {
+  Situation node;
+  node.all = {{3, 4}, {1, 4}};
+  node.free = {{3, 4}};
+  node.arrive(0);
+  CHECK(node.decide_at(at_ms(50)).action == Action::kIdle);
+}
+
+TEST_CASE("the grace is 200 microseconds, or four times the median of the recent gaps") {
+  GraceEstimator estimator;
+  CHECK(estimator.grace() == microseconds(200));
+  estimator.add_gap(microseconds(10));
+  CHECK(estimator.grace() == microseconds(200));
+  for (int i = 0; i < 16; ++i) estimator.add_gap(milliseconds(1));
+  CHECK(estimator.grace() == milliseconds(4));
+  for (int i = 0; i < 7; ++i) estimator.add_gap(milliseconds(90));
+  CHECK(estimator.grace() == milliseconds(4));
+  for (int i = 0; i < 16; ++i) estimator.add_gap(microseconds(1));
+  CHECK(estimator.grace() == microseconds(200));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace hami
