@@ -19,7 +19,7 @@ say() {
 # Run pip with the whole output in the log and the lines that show progress on the terminal.
 run_pip() {
     if ! "$venv/bin/python" -m pip "$@" 2>&1 | tee -a "$log" |
-        { grep --line-buffered -E '^ +(Downloading|Building)|^(Building|Installing|ERROR)' || true; }; then
+        { grep --line-buffered -E '^ +(Downloading|\[[0-9]+/[0-9]+\])|^(Installing|ERROR)' || true; }; then
         say "pip failed; the end of $log:" >&2
         tail -n 40 "$log" >&2
         exit 1
@@ -72,7 +72,7 @@ build_core() {
     digest_now=$(sources_digest)
     is_stamped core "$digest_now" && "$venv/bin/python" -c 'import hami._core' 2>/dev/null && return
     say "compiling the core and installing the project (a minute or two the first time)"
-    PATH="$PWD/$venv/bin:$PATH" run_pip install --no-build-isolation --no-deps --editable .
+    PATH="$PWD/$venv/bin:$PATH" run_pip install --verbose --no-build-isolation --no-deps --editable .
     printf '%s' "$digest_now" >"$venv/core.stamp"
 }
 
