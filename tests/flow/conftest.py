@@ -1,0 +1,167 @@
+"""What the tests of running pipelines share: backends under the test's control, and waiting without sleeping.
+
+A test makes its backends with `probe`, its pipelines with `open_pipe`, and waits with `eventually` or for the
+runs of a probe. Whatever a test leaves behind, shut gates included, is opened and closed after it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+import hami
+from hami import backend
+from hami.parser import aliases
+
+WAIT_S = 10.0
+"""How long a test waits for what must happen; only a failing test takes this long."""
+
+Work = Callable[[dict[str, Any]], Any]
+
+
+def wait_until(condition: Callable[[], Any]) -> Any:
+    """Return the first true value of `condition()`; fail when it stays false."""
+    deadline = time.monotonic() + WAIT_S
+    pause = threading.Event()
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "the condition never became true"
+        pause.wait(0.001)
+    return value
+
+
+class Probe:
+    """A Python backend that records its batches, and blocks inside them while its gate is shut."""
+
+    def __init__(self, work: Work) -> None:
+        self.batches: list[list[Any]] = []
+        self._work = work
+        self._changed = threading.Condition()
+        self._gate = threading.Event()
+        self._gate.set()
+
+    @property
+    def items(self) -> list[Any]:
+        """The `data` of every item that reached the backend, in order."""
+        return [data for batch in self.batches for data in batch]
+
+    def forward(self, batch: list[dict[str, Any]]) -> list[Any]:
+        """Run one batch."""
+        with self._changed:
+            self.batches.append([item.get("data") for item in batch])
+            self._changed.notify_all()
+        assert self._gate.wait(WAIT_S), "nobody opened the gate"
+        return [self._work(item) for item in batch]
+
+    def shut(self) -> None:
+        """Let runs that begin from now on block."""
+        self._gate.clear()
+
+    def open(self) -> None:
+        """Let all runs go on."""
+        self._gate.set()
+
+    def wait_for_runs(self, num_runs: int) -> None:
+        """Wait until that many runs have begun, counted from the start of the test."""
+        with self._changed:
+            is_reached = self._changed.wait_for(lambda: len(self.batches) >= num_runs, WAIT_S)
+        assert is_reached, f"{len(self.batches)} of {num_runs} runs began"
+
+    def plug(self, pipeline: hami.Pipeline, **keys: Any) -> Future[dict[str, Any]]:
+        """Shut the gate and keep an instance busy; returns once it is."""
+        num_runs = len(self.batches)
+        self.shut()
+        future = pipeline.submit({"data": "plug", **keys})
+        self.wait_for_runs(num_runs + 1)
+        return future
+
+
+@pytest.fixture(autouse=True)
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test register classes and macros of its own."""
+    monkeypatch.setattr(backend, "_classes", dict(backend._classes))
+    monkeypatch.setattr(backend, "_instances", dict(backend._instances))
+    monkeypatch.setattr(aliases, "_macros", dict(aliases._macros))
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Any]], Any]:
+    """Return the function that waits for a condition."""
+    return wait_until
+
+
+@pytest.fixture
+def open_pipe() -> Iterator[Callable[[Any], hami.Pipeline]]:
+    """Return `hami.pipe`; its pipelines are closed after the test."""
+    opened: list[hami.Pipeline] = []
+
+    def open_one(source: Any) -> hami.Pipeline:
+        opened.append(hami.pipe(source))
+        return opened[-1]
+
+    yield open_one
+    for pipeline in reversed(opened):
+        pipeline.close(timeout=WAIT_S)
+
+
+@pytest.fixture
+def probe(open_pipe: Any) -> Iterator[Callable[..., Probe]]:
+    """Return a function that registers a Probe: `probe("Name", work, batch_range=(1, 8), ...)`."""
+    made: list[Probe] = []
+
+    def make(name: str = "Probe", work: Work = lambda item: item["data"], **traits: Any) -> Probe:
+        one = Probe(work)
+        made.append(one)
+
+        def forward(self: Any, batch: list[dict[str, Any]]) -> list[Any]:
+            return one.forward(batch)
+
+        hami.register(name, type(name, (hami.Backend,), {**traits, "forward": forward}))
+        return one
+
+    yield make
+    for one in made:
+        one.open()
+
+
+@pytest.fixture
+def in_threads() -> Callable[..., list[Any]]:
+    """Return a function that runs `work(index)` in `count` threads at once, and returns their values."""
+
+    def run(count: int, work: Callable[[int], Any]) -> list[Any]:
+        outcomes: list[Any] = [None] * count
+        errors: list[BaseException] = []
+        barrier = threading.Barrier(count)
+
+        def one(index: int) -> None:
+            try:
+                barrier.wait(WAIT_S)
+                outcomes[index] = work(index)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=one, args=(index,), daemon=True) for index in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S * 2)
+        assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+        if errors:
+            raise errors[0]
+        return outcomes
+
+    return run
+
+
+@pytest.fixture
+def waiting() -> Callable[..., int]:
+    """Return a function that says how many requests wait at a node."""
+
+    def count(pipeline: hami.Pipeline, node: int = 0) -> int:
+        return int(pipeline.stats()[node]["waiting"])
+
+    return count
