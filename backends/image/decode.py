@@ -18,7 +18,8 @@ from .picture import Picture, PictureBackend
 
 # A damaged picture is a typed error of its item here; OpenCV's own lines on stderr add nothing to it.
 if "OPENCV_LOG_LEVEL" not in os.environ:
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    logging = getattr(cv2.utils, "logging", cv2)  # where OpenCV 4.13 and later have it
+    logging.setLogLevel(0)
 
 # EXIF orientation -> what brings the stored pixels upright.
 TURNS: dict[int, Callable[[Picture], Picture]] = {
