@@ -147,7 +147,7 @@ def parse(text: Annotated[str, typer.Argument(metavar="TEXT", help="An expressio
     """Check the syntax of an expression and print its tree; its names need not exist."""
     with _reported():
         from ..parser import parse as parse_text
-        from ..parser import to_tree
+        from ..parser.render import to_tree
 
         typer.echo(to_tree(parse_text(text)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..parser import to_text
+from ..parser.render import to_text
 from ..plan import Plan, PlannedNode
 from .show import facts, own_expression, shorten
 

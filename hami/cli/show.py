@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..parser import Expr, to_text, to_tree
+from ..parser import Expr
+from ..parser.render import to_text, to_tree
 from ..plan import DEFAULT_ENTRYPOINT, Plan, PlannedNode
 
 _MAX_COLUMNS = 60

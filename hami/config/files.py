@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.util
 import os
 import re
 import sys
@@ -18,9 +16,6 @@ from .toml_positions import Position, find_positions
 if TYPE_CHECKING:
     from . import Config, Setting
 
-# part of Python from 3.11 on
-tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a value|redefine)")
 
@@ -30,6 +25,8 @@ _import_lock = threading.RLock()
 def read_toml(path: Any) -> tuple[Mapping[str, Any], str, Mapping[tuple[str, ...], Position]]:
     """Return a file's data, its text, and where its keys are. Every fault of file or text is a
     ConfigError."""
+    # part of Python from 3.11 on; loaded here, because most programs that import hami read no file
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     name = os.fsdecode(path)
     text = _read_text(name)
     try:
@@ -141,6 +138,9 @@ def _import_one(name: str, directory: str, setting: Setting) -> None:
 
 
 def _import_file(path: str) -> None:
+    import hashlib
+    import importlib.util
+
     stem = os.path.splitext(os.path.basename(path))[0]
     module_name = f"hami_imports_{hashlib.sha256(path.encode()).hexdigest()[:12]}_{stem}"
     with _import_lock:

@@ -1,22 +1,20 @@
 """The bracket language: text -> Expr -> expanded Expr -> text.
 
-hami.plan and the command line use it; it knows neither files nor backends. `parse` is the public entry.
+hami.plan and the command line use it; it knows neither files nor backends. `parse` is the public entry; the
+modules `expand` and `render` are loaded only by planning and printing.
 """
 
 from __future__ import annotations
 
 from ..errors import Source
-from .aliases import ALIASES, alias, canonical, macro_names, macro_text
-from .expand import Expansion, check_phases, resolve_instances
+from .aliases import ALIASES, alias, canonical, check_phases, macro_names, macro_text
 from .expr import Argument, Expr, Value
 from .parse import MAX_NESTING, parse_source
-from .render import prefix_text, to_text, to_tree
 
 __all__ = [
     "ALIASES",
     "MAX_NESTING",
     "Argument",
-    "Expansion",
     "Expr",
     "Source",
     "Value",
@@ -26,10 +24,6 @@ __all__ = [
     "macro_text",
     "parse",
     "parse_source",
-    "prefix_text",
-    "resolve_instances",
-    "to_text",
-    "to_tree",
 ]
 
 

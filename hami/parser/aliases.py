@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import ConfigError, Source
+from ..errors import ConfigError, Source, Span
 from .expr import Argument, Expr, Value
 from .parse import parse_source
 
@@ -166,6 +166,26 @@ def _copy(expr: Expr, given: tuple[Argument, ...], use: Expr) -> Expr:
 def _cannot_take(use: Expr, innermost: Expr) -> ConfigError:
     message = f"`{use.name}` takes no children: its innermost backend is `{innermost.name}`"
     help = "write its definition out where you need it"
-    if use.span is None:
-        return ConfigError(message, code="expand-macro-children", where=use.name, help=help)
-    return use.span.error("expand-macro-children", message, help)
+    return error_at(use.span, use.name, "expand-macro-children", message, help)
+
+
+def error_at(span: Span | None, where: str, code: str, message: str, help: str) -> ConfigError:
+    """Return a ConfigError at `span`, or at `where` for something that came from no text."""
+    if span is not None:
+        return span.error(code, message, help)
+    return ConfigError(message, code=code, where=where, help=help)
+
+
+def refuse_phases(expr: Expr) -> None:
+    """Refuse a `;` inside anything but IoC."""
+    if len(expr.phases) > 1:
+        message = f"`;` inside `{expr.name}`: only `IoC` has phases"
+        raise error_at(expr.span, expr.name, "parse-phases", message, "separate the items by commas")
+
+
+def check_phases(expr: Expr) -> None:
+    """Refuse `;` where the name alone tells that it is wrong: macros and placeholders are left to
+    `expand`."""
+    for part in expr.walk():
+        if canonical(part.name) != "IoC" and "{" not in part.name and find_macro(part.name) is None:
+            refuse_phases(part)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from ..errors import ConfigError, Source, Span, did_you_mean, quoted
-from .aliases import NAMING_FORMS, canonical, expand_macro, find_macro
+from .aliases import NAMING_FORMS, canonical, error_at, expand_macro, find_macro, refuse_phases
 from .expr import Argument, Expr, Value
 from .parse import MAX_NESTING, parse_source
 
@@ -79,13 +79,13 @@ class Expansion:
         return self._expand(expr, Place())
 
     def _fail(self, expr: Expr, code: str, message: str, help: str, span: Span | None = None) -> NoReturn:
-        raise error_at(span or expr.span, self.where or self.node, f"expand-{code}", message, help)
+        raise error_at(span or expr.span, self.where or self.node, code, message, help)
 
     def _expand(self, expr: Expr, place: Place) -> Expr:
         self.num_backends += 1
         if place.depth > MAX_NESTING or self.num_backends > MAX_BACKENDS:
             message = f"this expands to more than {MAX_NESTING} levels or {MAX_BACKENDS} backends"
-            self._fail(expr, "too-large", message, "define simpler macros")
+            self._fail(expr, "expand-too-large", message, "define simpler macros")
         expr = replace(
             expr,
             name=self._fill_name(expr),
@@ -124,7 +124,9 @@ class Expansion:
         self.reads.add(name)
         if name not in self.values:
             help = did_you_mean(name, self.values, otherwise=f"set `{name}` at the node")
-            self._fail(expr, "unset-parameter", f"node `{self.node}` has no parameter `{name}`", help, span)
+            self._fail(
+                expr, "expand-unset-parameter", f"node `{self.node}` has no parameter `{name}`", help, span
+            )
         return self.values[name]
 
     def _fill_name(self, expr: Expr) -> str:
@@ -133,7 +135,7 @@ class Expansion:
         name = _PLACEHOLDER.sub(lambda match: str(self._look_up(expr, match[1], expr.span)), expr.name)
         if not _NAME.fullmatch(name):
             help = "a placeholder in a name stands for a part of the name; `Reflect[...]` takes an expression"
-            self._fail(expr, "bad-name", f"`{expr.name}` becomes `{name}`, which is no name", help)
+            self._fail(expr, "expand-bad-name", f"`{expr.name}` becomes `{name}`, which is no name", help)
         return name
 
     def _fill(self, expr: Expr, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
@@ -159,7 +161,9 @@ class Expansion:
             or len(expr.phases) > 1
         ):
             form = "Reflect[parameter, Default]" if max_children == 2 else f"{expr.name}[parameter]"
-            self._fail(expr, "bad-form", f"`{expr.name}` needs the name of a parameter", f"write `{form}`")
+            self._fail(
+                expr, "expand-bad-form", f"`{expr.name}` needs the name of a parameter", f"write `{form}`"
+            )
         return self._fill_name(children[0])
 
     def _reflect(self, expr: Expr, place: Place) -> Expr:
@@ -167,7 +171,10 @@ class Expansion:
         if expr.name == "BackendProxy":
             if expr.args or expr.phases:
                 self._fail(
-                    expr, "bad-form", "`BackendProxy` takes nothing", "write `Reflect[parameter, Default]`"
+                    expr,
+                    "expand-bad-form",
+                    "`BackendProxy` takes nothing",
+                    "write `Reflect[parameter, Default]`",
                 )
             name, default = "backend", None
         else:
@@ -191,9 +198,11 @@ class Expansion:
         if not isinstance(text, str):
             help = f'write the expression as text: `{name} = "Identity"`'
             message = f"`{name}` of node `{self.node}` must be an expression, got `{text!r}`"
-            self._fail(expr, "bad-expression", message, help)
+            self._fail(expr, "expand-bad-expression", message, help)
         if name in self._reflecting:
-            self._fail(expr, "cycle", f"the expression in `{name}` contains itself", "remove the inner use")
+            self._fail(
+                expr, "expand-cycle", f"the expression in `{name}` contains itself", "remove the inner use"
+            )
         parsed = parse_source(self.sources.get(name) or Source(text, name=f"{self.node}.{name}"))
         self._reflecting.append(name)
         result = self._expand(replace(parsed, prefix=expr.prefix or parsed.prefix), below)
@@ -205,7 +214,7 @@ class Expansion:
         value = self._look_up(expr, name, expr.children[0].span)
         if not isinstance(value, str) or not _NAME.fullmatch(value):
             message = f"`{name}` of node `{self.node}` must name an instance, got `{value!r}`"
-            self._fail(expr, "bad-name", message, "write a name such as `node.detect`")
+            self._fail(expr, "expand-bad-name", message, "write a name such as `node.detect`")
         return Expr(value, prefix=expr.prefix, kind="instance", span=expr.span)
 
     # --- names -----------------------------------------------------------------------------------
@@ -218,18 +227,24 @@ class Expansion:
                 return replace(expr, name=scope.made[name], kind="bound")
             if name in scope.later:
                 message = f"`{expr.name}` is made later in this phase"
-                self._fail(expr, "made-later", message, f"write `{expr.name}` before the item that uses it")
+                self._fail(
+                    expr, "expand-made-later", message, f"write `{expr.name}` before the item that uses it"
+                )
         return None
 
     def _ioc(self, expr: Expr, place: Place) -> Expr:
         if len(expr.phases) != 2:
             message = f"`IoC` needs two phases, got {len(expr.phases)}"
-            self._fail(expr, "ioc-phases", message, "write `IoC[A, B; F]`: A and B are made, F runs")
+            self._fail(expr, "expand-ioc-phases", message, "write `IoC[A, B; F]`: A and B are made, F runs")
         first, second = expr.phases
         if len(second) != 1:
             message = f"phase 2 of `IoC` is one expression, got {len(second)}"
             self._fail(
-                expr, "ioc-phases", message, "put them into a container: `IoC[A; S[B, C]]`", second[1].span
+                expr,
+                "expand-ioc-phases",
+                message,
+                "put them into a container: `IoC[A; S[B, C]]`",
+                second[1].span,
             )
         scope = Scope()
         within = replace(place.inside(is_nameable=False), scopes=(*place.scopes, scope))
@@ -239,7 +254,7 @@ class Expansion:
             result = self._expand(item, within)
             if any(result.name == other.name for other in made):
                 message = f"two items of phase 1 are `{result.name}`, so its name means neither"
-                self._fail(expr, "ioc-duplicate", message, "keep one of them", item.span)
+                self._fail(expr, "expand-ioc-duplicate", message, "keep one of them", item.span)
             made.append(result)
             scope.made[canonical(item.name)] = scope.made[result.name] = result.name
         scope.later = set()
@@ -249,7 +264,9 @@ class Expansion:
     def _forward(self, expr: Expr, place: Place) -> Expr:
         """Resolve the one name inside Forward: made in phase 1, else a registered instance."""
         if len(expr.children) != 1 or len(expr.phases) > 1:
-            self._fail(expr, "bad-form", "`Forward` needs the name of one instance", "write `Forward[name]`")
+            self._fail(
+                expr, "expand-bad-form", "`Forward` needs the name of one instance", "write `Forward[name]`"
+            )
         child = expr.children[0]
         child = replace(child, name=self._fill_name(child))
         bound = self._find_bound(child, place.scopes) if child.is_bare else None
@@ -259,35 +276,13 @@ class Expansion:
         if not target.is_bare:
             self._fail(
                 expr,
-                "bad-form",
+                "expand-bad-form",
                 "`Forward` takes a name, not an expression",
                 "write `Forward[name]`",
                 child.span,
             )
         kind = target.kind if target.kind == "bound" else "instance"
         return replace(expr, phases=((replace(target, kind=kind),),))
-
-
-def error_at(span: Span | None, where: str, code: str, message: str, help: str) -> ConfigError:
-    """Return a ConfigError at `span`, or at `where` for something that came from no text."""
-    if span is not None:
-        return span.error(code, message, help)
-    return ConfigError(message, code=code, where=where, help=help)
-
-
-def refuse_phases(expr: Expr) -> None:
-    """Refuse a `;` inside anything but IoC."""
-    if len(expr.phases) > 1:
-        message = f"`;` inside `{expr.name}`: only `IoC` has phases"
-        raise error_at(expr.span, expr.name, "parse-phases", message, "separate the items by commas")
-
-
-def check_phases(expr: Expr) -> None:
-    """Refuse `;` where the name alone tells that it is wrong: macros and placeholders are left to
-    `expand`."""
-    for part in expr.walk():
-        if canonical(part.name) != "IoC" and "{" not in part.name and find_macro(part.name) is None:
-            refuse_phases(part)
 
 
 def resolve_instances(expr: Expr, instances: Collection[str], where: str) -> Expr:

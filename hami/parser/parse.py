@@ -118,17 +118,22 @@ def _syntax_error(
 
     def error(code: str, message: str, help: str, start: int = offset, end: int | None = None) -> ConfigError:
         span = Span(source, start, start + 1 if end is None else end)
-        return span.error(f"parse-{code}", message, help, with_column=True)
+        return span.error(code, message, help, with_column=True)
 
     if offset >= len(text):
         if openers:
             return _unclosed(source, openers[-1], "the end of the text")
         if last is None:
             return error(
-                "empty", "expected an expression, got an empty text", "write a backend's name: `Identity`", 0
+                "parse-empty",
+                "expected an expression, got an empty text",
+                "write a backend's name: `Identity`",
+                0,
             )
         return error(
-            "unexpected-end", f"the text ends here, {wanted}", "complete the expression, or remove the rest"
+            "parse-unexpected-end",
+            f"the text ends here, {wanted}",
+            "complete the expression, or remove the rest",
         )
 
     found = text[offset]
@@ -137,24 +142,24 @@ def _syntax_error(
     if found in "\"'":
         if not _STRING.match(text, offset):
             return error(
-                "unclosed-quote",
+                "parse-unclosed-quote",
                 f"the quote {found} is never closed",
                 f"add {found}, or quote the value with the other kind",
             )
         if not {"STRING"} & expected:
             return error(
-                "unexpected-quote",
+                "parse-unexpected-quote",
                 f"a quoted value must be a whole value, {wanted}",
                 "put quotes around all of the value",
             )
     if found in _OPENER:
         if not openers:
-            return error("unopened-bracket", f"`{found}` closes nothing", "remove it")
+            return error("parse-unopened-bracket", f"`{found}` closes nothing", "remove it")
         if text[openers[-1]] != _OPENER[found]:
             return _unclosed(source, openers[-1], f"`{found}`")
         if before == "LSQB":
             return error(
-                "empty-brackets",
+                "parse-empty-brackets",
                 "nothing inside the brackets",
                 "write a backend inside them, or remove them",
                 openers[-1],
@@ -162,7 +167,7 @@ def _syntax_error(
             )
         if before == "LPAR":
             return error(
-                "empty-prefix",
+                "parse-empty-prefix",
                 "nothing inside the parentheses of a prefix",
                 "write for example `(or)`, or remove them",
                 openers[-1],
@@ -170,17 +175,17 @@ def _syntax_error(
             )
     if found == "(" and before == "RSQB":
         return error(
-            "arguments-after-brackets",
+            "parse-arguments-after-brackets",
             "arguments stand before the brackets",
             "write `A(x)[B]` instead of `A[B](x)`",
         )
     if found == "=":
         return error(
-            "unexpected-equals", f"unexpected `=`, {wanted}", 'quote a value that holds it: `key="a=b"`'
+            "parse-unexpected-equals", f"unexpected `=`, {wanted}", 'quote a value that holds it: `key="a=b"`'
         )
     if before in ("NAME", "RSQB", "RPAR") and not openers and "$END" in expected:
         return error(
-            "after-end",
+            "parse-after-end",
             f"text after the end of the expression: `{text[offset:end]}`",
             "remove it, or put both into a container, for example `S[A, B]`",
             offset,
@@ -188,7 +193,7 @@ def _syntax_error(
         )
     if before in ("NAME", "RSQB", "RPAR") and found.isidentifier():
         return error(
-            "missing-comma",
+            "parse-missing-comma",
             f"unexpected `{text[offset:end]}`, {wanted}",
             "separate the items by commas",
             offset,
@@ -196,12 +201,16 @@ def _syntax_error(
         )
     if found in ",;])" and "NAME" in expected:
         return error(
-            "missing-backend", f"unexpected `{found}`, {wanted}", "write a backend, or remove the separator"
+            "parse-missing-backend",
+            f"unexpected `{found}`, {wanted}",
+            "write a backend, or remove the separator",
         )
     if found in ",)]" and "TEXT" in expected:
-        return error("missing-value", f"unexpected `{found}`, {wanted}", 'quote a value that is empty: `""`')
+        return error(
+            "parse-missing-value", f"unexpected `{found}`, {wanted}", 'quote a value that is empty: `""`'
+        )
     help = "names are made of letters, digits and `_`, with `.` or `::` between their parts"
-    return error("unexpected", f"unexpected `{text[offset:end]}`, {wanted}", help, offset, end)
+    return error("parse-unexpected", f"unexpected `{text[offset:end]}`, {wanted}", help, offset, end)
 
 
 def _unclosed(source: Source, opener: int, before: str) -> ConfigError:

@@ -31,13 +31,22 @@ def to_text(expr: Expr) -> str:
 def head_text(expr: Expr) -> str:
     """Return prefix, name and arguments, without the children."""
     prefix = f"({prefix_text(expr)})" if expr.prefix else ""
-    args = f"({', '.join(map(argument_text, expr.args))})" if expr.args else ""
+    args = f"({arguments_text(expr.args)})" if expr.args else ""
     return f"{prefix}{expr.name}{args}"
 
 
 def prefix_text(expr: Expr) -> str:
     """Return what stands between the parentheses of the prefix: `or`, `.onnx`, `filter=run`."""
-    return ", ".join(argument_text(argument) for argument in expr.prefix)
+    return arguments_text(expr.prefix)
+
+
+def arguments_text(arguments: tuple[Argument, ...]) -> str:
+    """Return what stands between parentheses. After a space, `#` would start a comment."""
+    text = ""
+    for argument in arguments:
+        one = argument_text(argument)
+        text += f"{'' if not text else ',' if one.startswith('#') else ', '}{one}"
+    return text
 
 
 def argument_text(argument: Argument) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from ..backend import python_instances
 from ..config import Config, Setting, import_modules, load
 from ..errors import did_you_mean, quoted
-from ..parser import Expr, resolve_instances
+from ..parser import Expr
+from ..parser.expand import resolve_instances
 from .backends import DEFAULT_ENTRYPOINT, NodePlanner, PlannedBackend, find_operator_target
 from .graph import Graph, check_graph
 from .keys import DEFAULT_QUEUE_CAPACITY, GLOBAL_PARAMS, NODE_PARAMS, convert_setting

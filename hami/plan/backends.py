@@ -22,7 +22,9 @@ from ..backend import (
 )
 from ..config import NodeConfig
 from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
-from ..parser import Argument, Expansion, Expr, Value, parse_source, prefix_text
+from ..parser import Argument, Expr, Value, parse_source
+from ..parser.expand import Expansion
+from ..parser.render import prefix_text
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
 from .values import BadValueError, convert
 

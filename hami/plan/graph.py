@@ -78,7 +78,7 @@ class _Checker:
         for index, vertex in enumerate(self.vertices):
             setting = vertex.node.find("next")
             for name, span in parse_next(vertex.node, setting) if setting is not None else ():
-                following = self._index_of(vertex, name, span, "next")
+                following = self._index_of(vertex, name, span, "next", "plan-unknown-next")
                 if following in vertex.next:
                     raise _error(
                         vertex, span, "plan-duplicate-next", f"`{name}` is twice in `next`", "remove one"
@@ -86,14 +86,16 @@ class _Checker:
                 vertex.next.append(following)
                 self.vertices[following].previous.append(index)
             if vertex.name in self.targets:
-                vertex.target = self._index_of(vertex, self.targets[vertex.name], None, "target")
+                vertex.target = self._index_of(
+                    vertex, self.targets[vertex.name], None, "target", "plan-unknown-target"
+                )
 
-    def _index_of(self, vertex: Vertex, name: str, span: Span | None, key: str) -> int:
+    def _index_of(self, vertex: Vertex, name: str, span: Span | None, key: str, code: str) -> int:
         if name not in self.index:
             message = f"`{key}` of node `{vertex.name}` names `{name}`, which is no node"
             others = [other for other in self.index if other != vertex.name]
             help = did_you_mean(name, others, otherwise=f"the nodes are {quoted(self.index)}")
-            raise _error(vertex, span, f"plan-unknown-{key}", message, help)
+            raise _error(vertex, span, code, message, help)
         return self.index[name]
 
     def refuse_cycles(self) -> None:

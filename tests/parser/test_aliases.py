@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from hami.errors import ConfigError
-from hami.parser import ALIASES, MAX_NESTING, Expansion, Expr, alias, macro_names, parse, to_text
+from hami.parser import ALIASES, MAX_NESTING, Expr, alias, macro_names, parse
+from hami.parser.expand import Expansion
+from hami.parser.render import to_text
 
 
 def expand(text: str, **values: Any) -> Expr:

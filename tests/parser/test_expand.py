@@ -16,7 +16,9 @@ from family_texts import (
 )
 
 from hami.errors import ConfigError, Source
-from hami.parser import ALIASES, Expansion, Expr, parse, resolve_instances, to_text
+from hami.parser import ALIASES, Expr, parse
+from hami.parser.expand import Expansion, resolve_instances
+from hami.parser.render import to_text
 
 
 def expansion(**values: Any) -> Expansion:

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from hami.errors import ConfigError
-from hami.parser import Expansion, parse, to_text, to_tree
+from hami.parser import parse
+from hami.parser.expand import Expansion
+from hami.parser.render import to_text, to_tree
 
 NUM_TEXTS = int(os.environ.get("HAMI_FUZZ_EXAMPLES", "10000"))
 TEXTS_PER_SEED = 20

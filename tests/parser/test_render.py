@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from family_texts import TEXTS
 
-from hami.parser import Argument, Expansion, Expr, Value, parse, to_text, to_tree
+from hami.parser import Argument, Expr, Value, parse
+from hami.parser.expand import Expansion
+from hami.parser.render import to_text, to_tree
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
@@ -29,6 +31,7 @@ def test_the_texts_of_the_family_survive_a_round_trip(text: str) -> None:
         "node.{node_name}",
         "A('it\\'s', \"\\0\")",
         "A(a b  c)",
+        "(a,#b)A(#fff,#000, x,k=#abc)",
     ],
 )
 def test_text_survives_a_round_trip(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -11,7 +12,13 @@ import fake_core
 import pytest
 
 from hami import backend
+from hami.errors import ConfigError
 from hami.parser import aliases
+
+# A module registers its classes once a process. Were that to happen within a test, they would go with the
+# registry of that test, and the tests of other folders would miss them.
+with contextlib.suppress(ConfigError):
+    backend.load_family("image")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,84 @@
+"""docs/errors.md has a section for each code that the product can raise, and no others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from hami import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "errors.md"
+SLUG = re.compile(r"[a-z]+(-[a-z0-9]+)+")
+
+# Functions that take a code as a positional argument; a keyword `code=` is one everywhere.
+TAKES_CODE = {"error", "_fail", "fail", "error_at", "_error", "_refuse_cycle", "_index_of"}
+
+
+def python_codes(path: Path) -> Iterator[str]:
+    """Yield the codes that a Python file raises."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        values = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+        if getattr(node.func, "attr", getattr(node.func, "id", "")) in TAKES_CODE:
+            values += node.args
+        for value in values:
+            if isinstance(value, ast.Constant) and SLUG.fullmatch(str(value.value)):
+                yield str(value.value)
+
+
+def cpp_codes(path: Path) -> Iterator[str]:
+    """Yield the codes that a C++ file raises."""
+    yield from re.findall(r'Kind::k[A-Z]\w+,\s*"([a-z][a-z0-9-]*)"', path.read_text(encoding="utf-8"))
+
+
+@lru_cache
+def all_codes() -> dict[str, str]:
+    """Return every code with a file that raises it."""
+    found: dict[str, str] = {}
+    for folder in ("hami", "backends", "csrc"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            read = {".py": python_codes, ".cc": cpp_codes, ".h": cpp_codes}.get(path.suffix)
+            for code in read(path) if read else ():
+                found.setdefault(code, str(path.relative_to(ROOT)))
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.Error):
+            found.setdefault(kind.default_code, "hami/errors.py")
+    return found
+
+
+def sections() -> list[str]:
+    return re.findall(r"^### ([a-z0-9-]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_code_has_a_section() -> None:
+    missing = {code: place for code, place in all_codes().items() if code not in sections()}
+
+    assert missing == {}
+
+
+def test_every_section_is_about_a_code_that_exists() -> None:
+    assert [section for section in sections() if section not in all_codes()] == []
+
+
+def test_no_section_comes_twice() -> None:
+    assert len(sections()) == len(set(sections()))
+
+
+def test_every_section_says_something() -> None:
+    for body in re.split(r"^### ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        assert len(body.split("\n## ")[0].strip().split("\n")) > 1, body
+
+
+def test_the_codes_are_found_where_they_are_written() -> None:
+    codes = all_codes()
+
+    assert codes["parse-unclosed-bracket"] == "hami/parser/parse.py"
+    assert codes["expand-bad-form"] == "hami/parser/expand.py"
+    assert codes["plan-duplicate-next"] == "hami/plan/graph.py"
+    assert codes["forked"].endswith(".cc")
+    assert len(codes) > 100
