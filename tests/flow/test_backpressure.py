@@ -1,4 +1,4 @@
-"""Laws of bounded queues: `queue_capacity` and `max_in_flight` refuse at submit, inner nodes wait for room."""
+"""Laws of bounded queues: `queue_capacity` and `max_in_flight` refuse at submit, inner nodes wait."""
 
 from __future__ import annotations
 

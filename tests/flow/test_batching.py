@@ -1,7 +1,7 @@
 """Laws of batching: what runs together, how large a batch gets, and how long an item waits for company.
 
-Batches form behind a busy instance: a test plugs the only instance, lets requests queue up, and opens the gate.
-The clock enters only as a timeout so long that waiting for it would fail the test.
+Batches form behind a busy instance: a test plugs the only instance, lets requests queue up, and opens the
+gate. The clock enters only as a timeout so long that waiting for it would fail the test.
 """
 
 from __future__ import annotations

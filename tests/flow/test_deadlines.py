@@ -1,7 +1,7 @@
 """Laws of deadlines: answered on time while everything is busy, and what has not started never starts.
 
-Deadlines of an hour stand for "never", deadlines of a few milliseconds for "soon"; no test measures how late an
-answer is beyond the bound that a blocked backend sets.
+Deadlines of an hour stand for "never", deadlines of a few milliseconds for "soon"; no test measures how late
+an answer is beyond the bound that a blocked backend sets.
 """
 
 from __future__ import annotations
