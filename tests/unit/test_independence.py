@@ -43,9 +43,13 @@ def test_a_command_that_needs_no_core_does_not_load_it(verb: str) -> None:
     assert run(f"{code}; print('hami._core' in sys.modules)").endswith("False")
 
 
-@pytest.mark.parametrize("module", ["hami.errors", "hami.parser", "hami.config"])
-def test_importing_takes_well_below_a_tenth_of_a_second(module: str) -> None:
-    code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+def import_seconds(modules: str) -> float:
+    """Return the processor time of an import, the best of several: the machine may be busy with something
+    else."""
+    code = f"import time; start = time.process_time(); import {modules}; print(time.process_time() - start)"
+    return min(float(run(code)) for _ in range(5))
 
-    # the processor time of the best of several: the machine may be busy with something else
-    assert min(float(run(code)) for _ in range(5)) < 0.1
+
+@pytest.mark.parametrize("module", ["hami.errors", "hami.parser", "hami.config"])
+def test_importing_takes_little_more_than_the_standard_modules_in_use(module: str) -> None:
+    assert import_seconds(module) < 4 * import_seconds("dataclasses, typing, threading, re")
