@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from . import errors
 
+_MISSING: Any = object()
 _E = TypeVar("_E", bound=BaseException)
 
 
@@ -42,9 +43,8 @@ def _twin(exception: _E) -> _E:
     kind = type(exception)
     try:
         # Not copy.copy: it calls the class's own __init__ with args, which many exceptions do not accept.
-        base = next(one for one in kind.__mro__ if one.__module__ == builtins.__name__)
-        reduced: Any = base.__reduce__(exception)  # type: ignore[arg-type]
-        args: tuple[Any, ...] = reduced[1]
+        base: Any = next(one for one in kind.__mro__ if one.__module__ == builtins.__name__)
+        args: tuple[Any, ...] = base.__reduce__(exception)[1]
         twin = kind.__new__(kind, *args)
         base.__init__(twin, *args)
         _copy_fields(exception, twin)
@@ -66,7 +66,10 @@ def _copy_fields(exception: BaseException, twin: BaseException) -> None:
             if not is_field or name.startswith("__") or name == "args":
                 continue
             with contextlib.suppress(AttributeError, TypeError):
-                setattr(twin, name, getattr(exception, name))
+                value = getattr(exception, name)
+                # Setting what is set already is not harmless: an OSError then counts a second file name as given.
+                if getattr(twin, name, _MISSING) is not value:
+                    setattr(twin, name, value)
 
 
 def _add_note(exception: BaseException, note: str) -> None:

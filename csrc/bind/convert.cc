@@ -157,8 +157,7 @@ PyObject* key_object(const Key& key) {
   if (const auto* handle = dynamic_cast<const PyHandle*>(key.object()->origin().get())) {
     return Py_NewRef(handle->get());
   }
-  return PyUnicode_FromStringAndSize(key.text().data(),
-                                     static_cast<Py_ssize_t>(key.text().size()));
+  return PyUnicode_FromStringAndSize(key.text().data(), static_cast<Py_ssize_t>(key.text().size()));
 }
 
 bool to_key(PyObject* name, Key& key) {

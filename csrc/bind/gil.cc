@@ -64,7 +64,7 @@ int drain_pending_call(void*) {
 }
 
 template <class Entry>
-void release_later(std::vector<Entry> Released::*list, Entry entry) {
+void release_later(std::vector<Entry> Released::* list, Entry entry) {
   Released& all = released();
   bool was_empty = false;
   {

@@ -267,7 +267,8 @@ py::list PipelineObject::stats() const {
   py::list rows;
   for (const NodeStats& node : all) {
     py::dict batch_rows;
-    for (const auto& [rows_of_run, count] : node.batch_rows) batch_rows[py::int_(rows_of_run)] = count;
+    for (const auto& [rows_of_run, count] : node.batch_rows)
+      batch_rows[py::int_(rows_of_run)] = count;
     py::dict releases;
     for (const auto& [reason, count] : node.releases) releases[py::str(reason)] = count;
     py::dict row;

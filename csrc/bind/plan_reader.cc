@@ -43,7 +43,7 @@ Expr read_expr(const py::dict& data) {
   return expr;
 }
 
-std::vector<int> read_ints(py::handle list) { 
+std::vector<int> read_ints(py::handle list) {
   std::vector<int> ints;
   for (py::handle element : py::reinterpret_borrow<py::sequence>(list)) {
     ints.push_back(py::cast<int>(element));

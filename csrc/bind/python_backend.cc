@@ -96,9 +96,8 @@ Ref<PyHandle> make_instance(Build& build) {
   const Owned module = checked(PyImport_ImportModule("hami.backend"));
   const Owned params = to_dict(build.params().values(), nullptr);
   PyObject* const host = static_cast<PyHandle*>(build.expr().host.get())->get();
-  PyObject* instance =
-      PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(),
-                          static_cast<const PyHandle&>(options->as_any()).get());
+  PyObject* instance = PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(),
+                                           static_cast<const PyHandle&>(options->as_any()).get());
   if (instance == nullptr) throw_python_error();
   return make_ref<PyHandle>(instance);
 }
@@ -128,8 +127,7 @@ void PythonBackend::read_traits() {
              .reads_everything = true};
   const Owned group_by(PyObject_GetAttrString(instance_->get(), "group_by"));
   PyErr_Clear();
-  groups_by_shape_ =
-      !group_by || PyUnicode_CompareWithASCIIString(group_by.get(), "none") != 0;
+  groups_by_shape_ = !group_by || PyUnicode_CompareWithASCIIString(group_by.get(), "none") != 0;
   const Owned range(PyObject_GetAttrString(instance_->get(), "batch_range"));
   PyErr_Clear();
   if (!range) return;

@@ -72,17 +72,21 @@ TimePoint read_deadline(PyObject* dict, double default_ms) {
   // Further away than any process lives is no deadline.
   constexpr double kNever = 1e15;
   if (deadline_ms >= kNever) return TimePoint::max();
-  return Clock::now() +
-         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(deadline_ms));
+  return Clock::now() + std::chrono::duration_cast<Duration>(
+                            std::chrono::duration<double, std::milli>(deadline_ms));
 }
 
 int read_root(const Pipeline& pipeline, PyObject* dict) {
   PyObject* value = look_up(dict, keys::node_name);
   if (value == nullptr || value == Py_None) return -1;
   if (!PyUnicode_Check(value)) refuse(keys::node_name, value, "the name of an entry node");
-  const char* name = PyUnicode_AsUTF8(value);
-  if (name == nullptr) throw_python_error();
-  return pipeline.find_root(name);
+  Py_ssize_t size = 0;
+  const char* name = PyUnicode_AsUTF8AndSize(value, &size);
+  if (name == nullptr) {  // lone surrogates: no node can have such a name
+    PyErr_Clear();
+    refuse(keys::node_name, value, "the name of an entry node");
+  }
+  return pipeline.find_root({name, static_cast<size_t>(size)});
 }
 
 }  // namespace

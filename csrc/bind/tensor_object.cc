@@ -114,17 +114,16 @@ Ref<Tensor> from_dlpack(PyObject* object) {
     Py_XDECREF(capsule);
     return nullptr;
   }
-  auto* managed = static_cast<dlpack::ManagedTensor*>(
-      PyCapsule_GetPointer(capsule, dlpack::kCapsuleName));
+  auto* managed =
+      static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, dlpack::kCapsuleName));
   PyCapsule_SetName(capsule, dlpack::kUsedCapsuleName);
   Py_DECREF(capsule);
   auto owner = make_ref<CapsuleOwner>(managed);
   const dlpack::Tensor& view = managed->tensor;
   if (view.type_lanes != 1 || view.type_bits % 8 != 0) return nullptr;
   Shape shape(view.shape, view.shape + view.num_dims);
-  Shape strides = view.strides == nullptr
-                      ? contiguous_strides(shape)
-                      : Shape(view.strides, view.strides + view.num_dims);
+  Shape strides = view.strides == nullptr ? contiguous_strides(shape)
+                                          : Shape(view.strides, view.strides + view.num_dims);
   return make_ref<Tensor>(static_cast<char*>(view.data) + view.byte_offset,
                           DType{view.type_code, view.type_bits}, std::move(shape),
                           std::move(strides), std::move(owner),
@@ -140,8 +139,7 @@ py::buffer_info buffer_of(TensorObject& object) {
   const auto item_bytes = static_cast<py::ssize_t>(tensor.dtype().size_bytes());
   std::vector<py::ssize_t> strides;
   for (int64_t stride : tensor.strides()) strides.push_back(stride * item_bytes);
-  return py::buffer_info(tensor.data(), item_bytes, format,
-                         static_cast<py::ssize_t>(tensor.rank()),
+  return py::buffer_info(tensor.data(), item_bytes, format, static_cast<py::ssize_t>(tensor.rank()),
                          std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()),
                          std::move(strides), tensor.is_read_only());
 }
@@ -156,19 +154,17 @@ struct Exported {
 py::capsule to_dlpack(const TensorObject& object, const py::kwargs&) {
   const Tensor& tensor = *object.tensor;
   auto* exported = new Exported{{}, object.tensor, tensor.shape(), tensor.strides()};
-  exported->managed = {{tensor.data(), tensor.device().type, tensor.device().id,
-                        static_cast<int32_t>(tensor.rank()), tensor.dtype().code,
-                        tensor.dtype().bits, 1, exported->shape.data(), exported->strides.data(),
-                        0},
-                       exported,
-                       [](dlpack::ManagedTensor* managed) {
-                         delete static_cast<Exported*>(managed->context);
-                       }};
+  exported->managed = {
+      {tensor.data(), tensor.device().type, tensor.device().id, static_cast<int32_t>(tensor.rank()),
+       tensor.dtype().code, tensor.dtype().bits, 1, exported->shape.data(),
+       exported->strides.data(), 0},
+      exported,
+      [](dlpack::ManagedTensor* managed) { delete static_cast<Exported*>(managed->context); }};
   PyObject* capsule = PyCapsule_New(&exported->managed, dlpack::kCapsuleName, [](PyObject* unused) {
     // Nobody took it.
     if (!PyCapsule_IsValid(unused, dlpack::kCapsuleName)) return;
-    auto* managed = static_cast<dlpack::ManagedTensor*>(
-        PyCapsule_GetPointer(unused, dlpack::kCapsuleName));
+    auto* managed =
+        static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(unused, dlpack::kCapsuleName));
     managed->deleter(managed);
   });
   return py::reinterpret_steal<py::capsule>(capsule);

@@ -43,8 +43,7 @@ class CatSplit final : public Container {
     const Value* result = item.dict.find(keys::result);
     if (result == nullptr) {
       throw Error(ErrorKind::kRequest, "request-missing-result",
-                  "a part of `CatSplit` ended without a `result`",
-                  "every part must set `result`");
+                  "a part of `CatSplit` ended without a `result`", "every part must set `result`");
     }
     return *result;
   }

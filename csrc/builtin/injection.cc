@@ -16,13 +16,13 @@ std::shared_ptr<Backend> create_injection(Build& build) {
   return next;
 }
 
-const Registration registration{BackendClass{
-    .name = "DI",
-    .family = "wiring",
-    .doc = "Injects each backend into the one before it and calls the first.",
-    .min_children = 1,
-    .max_children = -1,
-    .create = create_injection}};
+const Registration registration{
+    BackendClass{.name = "DI",
+                 .family = "wiring",
+                 .doc = "Injects each backend into the one before it and calls the first.",
+                 .min_children = 1,
+                 .max_children = -1,
+                 .create = create_injection}};
 
 }  // namespace
 }  // namespace hami

@@ -53,13 +53,13 @@ const Registration registration_of_instances{BackendClass{
     .max_children = 1,
     .create = create_instances}};
 
-const Registration registration_of_forward{BackendClass{
-    .name = "Forward",
-    .family = "wiring",
-    .doc = "Calls a backend that has a name already: bound in phase 1, or registered.",
-    .min_children = 1,
-    .max_children = 1,
-    .create = [](Build& build) { return build.child(0); }}};
+const Registration registration_of_forward{
+    BackendClass{.name = "Forward",
+                 .family = "wiring",
+                 .doc = "Calls a backend that has a name already: bound in phase 1, or registered.",
+                 .min_children = 1,
+                 .max_children = 1,
+                 .create = [](Build& build) { return build.child(0); }}};
 
 }  // namespace
 }  // namespace hami

@@ -35,7 +35,8 @@ Event::Wake Event::wait(std::optional<TimePoint> deadline) noexcept {
     }
     timespec timeout{};
     if (deadline) {
-      const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now());
+      const auto left =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now());
       if (left.count() <= 0) return Wake::kTimeout;
       timeout.tv_sec = left.count() / 1'000'000'000;
       timeout.tv_nsec = left.count() % 1'000'000'000;

@@ -69,4 +69,11 @@ std::string Params::get_str(std::string_view name) const {
   return *value;
 }
 
+std::vector<Value> Params::get_list(std::string_view name) const {
+  const Value* value = find(name);
+  if (value == nullptr) return {};
+  if (!value->is(Value::Kind::kList)) refuse(name, "a list", value);
+  return value->as_list().values;
+}
+
 }  // namespace hami

@@ -13,7 +13,7 @@ namespace hami {
 
 struct Param {
   std::string name;
-  std::string type;  // int, float, bool, str, path or any
+  std::string type;  // int, float, bool, str, path, list (of texts) or any
   std::string doc;
   Value default_value = {};
   bool is_required = false;
@@ -33,6 +33,8 @@ class Params {
   double get_float(std::string_view name) const;
   bool get_bool(std::string_view name) const;
   std::string get_str(std::string_view name) const;
+  // The elements of a list; none when it is unset.
+  std::vector<Value> get_list(std::string_view name) const;
   bool is_set(std::string_view name) const;
   std::optional<int64_t> find_int(std::string_view name) const;
   std::optional<double> find_float(std::string_view name) const;

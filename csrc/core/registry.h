@@ -56,11 +56,14 @@ struct Registration {
 
 // Registers `Class(Build&)` under its own name. The rest are designated initialisers of
 // BackendClass, beginning with `.family`.
-#define HAMI_REGISTER(Class, ...)                                                         \
-  static const ::hami::Registration registration_of_##Class{                             \
-      ::hami::BackendClass{.name = #Class, __VA_ARGS__, .create = [](::hami::Build& build) \
-                               -> std::shared_ptr<::hami::Backend> {                      \
-                                 return std::make_shared<Class>(build);                   \
-                               }}}
+#define HAMI_REGISTER(Class, ...)                                              \
+  static const ::hami::Registration registration_of_##Class {                  \
+    ::hami::BackendClass {                                                     \
+      .name = #Class, __VA_ARGS__,                                             \
+      .create = [](::hami::Build& build) -> std::shared_ptr<::hami::Backend> { \
+        return std::make_shared<Class>(build);                                 \
+      }                                                                        \
+    }                                                                          \
+  }
 
 }  // namespace hami

@@ -108,8 +108,7 @@ std::string to_string(const Shape& shape) {
 }
 
 Ref<Tensor> Tensor::allocate(DType dtype, Shape shape) {
-  auto storage =
-      make_ref<Storage>(static_cast<size_t>(num_elements(shape)) * dtype.size_bytes());
+  auto storage = make_ref<Storage>(static_cast<size_t>(num_elements(shape)) * dtype.size_bytes());
   Shape strides = contiguous_strides(shape);
   void* data = storage->data();
   return make_ref<Tensor>(data, dtype, std::move(shape), std::move(strides), std::move(storage));

@@ -26,9 +26,9 @@ std::exception_ptr missing_key(const NodePlan& node, const std::string& source, 
             "correct the `map` of node " + quoted(node.name) + ", or provide the key"));
 }
 
-// The visits that have ended and still wait to be carried on by this thread. Runs in place end inside
-// the start of the next node; a list instead of recursion keeps the stack flat however long the
-// chain is.
+// The visits that have ended and still wait to be carried on by this thread. Runs in place end
+// inside the start of the next node; a list instead of recursion keeps the stack flat however long
+// the chain is.
 thread_local std::vector<Visit*>* open_walk = nullptr;
 
 // Adds what a node wrote for the caller. `data` stays what the caller put there.
@@ -186,8 +186,8 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   const Node& node = pipeline_.node(visit->node);
   const bool has_result = visit->dict.has(keys::result);
   if (node.is_kept) {
-    request->kept[static_cast<size_t>(visit->node)] = {
-        visit->dict, visit->carried, was_skipped || !has_result, has_result};
+    request->kept[static_cast<size_t>(visit->node)] = {visit->dict, visit->carried,
+                                                       was_skipped || !has_result, has_result};
   }
   if (node.is_output && has_result) {
     Dict output = visit->carried;

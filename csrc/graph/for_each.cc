@@ -23,12 +23,6 @@ OnError parse_on_error(const std::string& text) {
   return text == "drop" ? OnError::kDrop : OnError::kFail;
 }
 
-std::vector<Key> parse_keys(const Value& names) {
-  std::vector<Key> keys;
-  for (const Value& name : names.as_list().values) keys.push_back(Key::intern(name.as_text()));
-  return keys;
-}
-
 std::vector<Value> elements_of(const Value& value, const Key& key) {
   if (value.is(Value::Kind::kList)) return value.as_list().values;
   if (value.is(Value::Kind::kTensor) && value.as_tensor().rank() > 0) {
@@ -127,8 +121,9 @@ class ForEach final : public Operator {
   explicit ForEach(Build& build)
       : key_(Key::intern(build.params().get_str("key"))),
         on_error_(parse_on_error(build.params().get_str("on_error"))) {
-    const Value* pass = build.params().values().find(Key::intern("pass"));
-    if (pass != nullptr) pass_ = parse_keys(*pass);
+    for (const Value& key : build.params().get_list("pass")) {
+      pass_.push_back(Key::intern(key.as_text()));
+    }
   }
 
   void start(std::span<Task* const> tasks) override {

@@ -156,8 +156,7 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
       }
     }
     if (!dispatcher_.enter(requests, true)) {
-      throw Error(ErrorKind::kQueueFull, "queue-full",
-                  "the waiting room of the entry node is full",
+      throw Error(ErrorKind::kQueueFull, "queue-full", "the waiting room of the entry node is full",
                   "try again later, or raise `queue_capacity`");
     }
   } catch (...) {

@@ -19,9 +19,10 @@ std::shared_ptr<Backend> find_bound(const Expr& expr, const BuildContext& contex
 
 std::shared_ptr<Backend> find_instance(const Expr& expr, const BuildContext& context) {
   if (auto backend = context.scope.find(expr.name)) return backend;
-  throw Error(ErrorKind::kBuild, "build-unknown-instance",
-              "no instance named " + quoted(expr.name) + " is registered in this pipeline",
-              "register it before it is used, with `Register[...]` or `hami.register(name, object)`");
+  throw Error(
+      ErrorKind::kBuild, "build-unknown-instance",
+      "no instance named " + quoted(expr.name) + " is registered in this pipeline",
+      "register it before it is used, with `Register[...]` or `hami.register(name, object)`");
 }
 
 std::shared_ptr<Backend> create(const Expr& expr, BuildContext& context) {
@@ -29,8 +30,8 @@ std::shared_ptr<Backend> create(const Expr& expr, BuildContext& context) {
   if (expr.host) return host_factory()(build);
   const BackendClass* backend_class = Registry::instance().find(expr.name);
   if (backend_class == nullptr) {
-    throw Error(ErrorKind::kBuild, "build-unknown-backend",
-                "unknown backend " + quoted(expr.name), "see `hami backends`");
+    throw Error(ErrorKind::kBuild, "build-unknown-backend", "unknown backend " + quoted(expr.name),
+                "see `hami backends`");
   }
   return backend_class->create(build);
 }

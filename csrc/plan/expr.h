@@ -42,8 +42,8 @@ struct NodePlan {
   int region = 0;
   std::vector<int> next;
   std::optional<std::vector<MapEdge>> map;
-  bool is_or = false;          // runs only where the predecessor gave no result
-  int foreach_target = -1;     // the first node of the subgraph that a ForEach node enters
+  bool is_or = false;       // runs only where the predecessor gave no result
+  int foreach_target = -1;  // the first node of the subgraph that a ForEach node enters
 };
 
 // A graph with its own entries and one output: the main graph is region 0, each subgraph that a

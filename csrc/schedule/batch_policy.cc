@@ -81,8 +81,8 @@ Decision decide(const BatchState& state) {
       }
       continue;
     }
-    const bool runs_already = decision.action == Decision::Action::kRun ||
-                              decision.action == Decision::Action::kRefuse;
+    const bool runs_already =
+        decision.action == Decision::Action::kRun || decision.action == Decision::Action::kRefuse;
     if (runs_already && groups[decision.group].head().order <= groups[i].head().order) continue;
     const auto instance = best_fit(state.free, prefix.rows);
     // Too few rows for the free instances, while a busy one would take them.

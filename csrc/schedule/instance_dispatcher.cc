@@ -130,8 +130,8 @@ void InstanceDispatcher::enqueue(Task& task, TimePoint now, Aftermath& aftermath
   } else if (task.rows > largest_max_) {
     task.error = std::make_exception_ptr(
         Error(ErrorKind::kRequest, "request-too-large",
-              "a request of " + std::to_string(task.rows) + " rows is above `max` = " +
-                  std::to_string(largest_max_) + " of every instance",
+              "a request of " + std::to_string(task.rows) +
+                  " rows is above `max` = " + std::to_string(largest_max_) + " of every instance",
               "split the request or raise `max`", "node " + quoted(node_name_)));
   }
   if (task.error != nullptr) {
@@ -152,7 +152,8 @@ bool InstanceDispatcher::can_run_in_place(const Task& task) const noexcept {
 bool InstanceDispatcher::run_in_place(Task& task) {
   Task* const tasks[] = {&task};
   if (traits_.is_reentrant) {
-    if (instances_[0]->run(tasks) != 0) num_in_place_errors_.fetch_add(1, std::memory_order_relaxed);
+    if (instances_[0]->run(tasks) != 0)
+      num_in_place_errors_.fetch_add(1, std::memory_order_relaxed);
     num_in_place_.fetch_add(1, std::memory_order_relaxed);
     task.finish();
     return true;
@@ -380,8 +381,8 @@ bool InstanceDispatcher::join(TimePoint deadline) noexcept {
     Lock lock(mutex_);
     // Idle threads end at once; only those inside a backend or a callback need a time limit.
     ended_.wait(lock, [&] { return std::ranges::all_of(instances_, is_idle_no_more); });
-    all_ended = ended_.wait_until(
-        lock, deadline, [&] { return std::ranges::all_of(instances_, has_ended); });
+    all_ended = ended_.wait_until(lock, deadline,
+                                  [&] { return std::ranges::all_of(instances_, has_ended); });
     for (const auto& instance : instances_) {
       if (!instance->thread.joinable()) continue;
       if (instance->has_ended) {
@@ -407,32 +408,31 @@ void InstanceDispatcher::add_stats(std::vector<NodeStats>& stats) const {
   stats.push_back({.node = node_name_,
                    .num_waiting = static_cast<int64_t>(queue_.size()),
                    .num_items = num_items_ + num_in_place,
-                   .num_errors =
-                       num_errors_ + num_in_place_errors_.load(std::memory_order_relaxed),
+                   .num_errors = num_errors_ + num_in_place_errors_.load(std::memory_order_relaxed),
                    .num_dropped = num_dropped_,
                    .batch_rows = {batch_rows.begin(), batch_rows.end()},
                    .releases = {releases.begin(), releases.end()}});
 }
 
-static const Registration registration_of_InstanceDispatcher{BackendClass{
-    .name = "InstanceDispatcher",
-    .family = "scheduling",
-    .doc = "Gives each batch to the best-fitting free instance of the node.",
-    .params = {{.name = "queue_capacity",
-                .type = "int",
-                .doc = "most requests that wait at this node",
-                .default_value = Value(int64_t{65536}),
-                .min = 1},
-               {.name = "scheduler",
-                .type = "str",
-                .doc = "which waiting request runs first",
-                .default_value = Value::str(std::string("fifo")),
-                .choices = {"fifo", "priority", "edf"}}},
-    .create = [](Build& build) -> std::shared_ptr<Backend> {
-      auto dispatcher = std::make_shared<InstanceDispatcher>(build);
-      build.scope().add_service(dispatcher);
-      dispatcher->launch();
-      return dispatcher;
-    }}};
+static const Registration registration_of_InstanceDispatcher{
+    BackendClass{.name = "InstanceDispatcher",
+                 .family = "scheduling",
+                 .doc = "Gives each batch to the best-fitting free instance of the node.",
+                 .params = {{.name = "queue_capacity",
+                             .type = "int",
+                             .doc = "most requests that wait at this node",
+                             .default_value = Value(int64_t{65536}),
+                             .min = 1},
+                            {.name = "scheduler",
+                             .type = "str",
+                             .doc = "which waiting request runs first",
+                             .default_value = Value::str(std::string("fifo")),
+                             .choices = {"fifo", "priority", "edf"}}},
+                 .create = [](Build& build) -> std::shared_ptr<Backend> {
+                   auto dispatcher = std::make_shared<InstanceDispatcher>(build);
+                   build.scope().add_service(dispatcher);
+                   dispatcher->launch();
+                   return dispatcher;
+                 }}};
 
 }  // namespace hami

@@ -72,8 +72,7 @@ bool run_half(Backend& backend, const Run& half) {
 void bisect(Backend& backend, const Run& run) {
   const size_t middle = run.tasks.size() / 2;
   const Run second{run.tasks.subspan(middle), run.snapshot.subspan(middle)};
-  const bool has_passed =
-      run_half(backend, {run.tasks.first(middle), run.snapshot.first(middle)});
+  const bool has_passed = run_half(backend, {run.tasks.first(middle), run.snapshot.first(middle)});
   // When the first half is well the culprit is in the second: running that whole tells nothing.
   if (has_passed && second.tasks.size() > 1) {
     bisect(backend, second);

@@ -1,10 +1,11 @@
 // The batching decision, as a table: no threads, no clock.
+#include "schedule/batch_policy.h"
+
 #include <doctest/doctest.h>
 
 #include <deque>
 
 #include "fake_task.h"
-#include "schedule/batch_policy.h"
 
 namespace hami {
 namespace {

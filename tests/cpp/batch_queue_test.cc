@@ -1,11 +1,12 @@
 // What waits at a node: order and groups.
+#include "schedule/batch_queue.h"
+
 #include <doctest/doctest.h>
 
 #include <deque>
 
 #include "core/error.h"
 #include "fake_task.h"
-#include "schedule/batch_queue.h"
 
 namespace hami {
 namespace {

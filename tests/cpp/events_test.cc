@@ -1,6 +1,5 @@
 // Waiting and waking.
 #include <doctest/doctest.h>
-
 #include <pthread.h>
 
 #include <csignal>
@@ -41,9 +40,9 @@ TEST_CASE("setting wakes every waiter") {
 }
 
 TEST_CASE("a signal interrupts the wait, so that Ctrl-C can be seen") {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) {};
-  struct sigaction before {};
+  struct sigaction before{};
   sigaction(SIGUSR1, &action, &before);
   Event event;
   std::atomic<bool> is_over{false};

@@ -1,4 +1,6 @@
 // One bad item must not fail its batch mates.
+#include "schedule/isolation.h"
+
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -6,7 +8,6 @@
 
 #include "core/error.h"
 #include "fake_task.h"
-#include "schedule/isolation.h"
 
 namespace hami {
 namespace {

@@ -30,9 +30,8 @@ inline Expr make_node_expr(const std::string& node, Expr backend, int64_t max = 
                            int64_t num_instances = 1, double timeout_ms = 4) {
   const auto text = [](const std::string& value) { return Value::str(value); };
   Expr thread = make_expr("BackgroundThread", {std::move(backend)}, {{"max", Value(max)}});
-  Expr instances =
-      make_expr("InstancesRegister", {std::move(thread)},
-                {{"name", text(node)}, {"instance_num", Value(num_instances)}});
+  Expr instances = make_expr("InstancesRegister", {std::move(thread)},
+                             {{"name", text(node)}, {"instance_num", Value(num_instances)}});
   Expr injection =
       make_expr("DI", {make_expr("Batching", {}, {{"batching_timeout", Value(timeout_ms)}}),
                        make_expr("InstanceDispatcher")});

@@ -96,10 +96,10 @@ class SplitTensor final : public Backend {
     }
     const Tensor& tensor = tensor_of(whole, "SplitTensor");
     if (tensor.rank() == 0 || tensor.shape()[0] != total) {
-      throw Error(ErrorKind::kRequest, "tensor-shape",
-                  "a batch of " + std::to_string(total) + " rows came back as " +
-                      quoted(tensor.describe()),
-                  "the backend between `CatTensor` and `SplitTensor` must keep axis 0");
+      throw Error(
+          ErrorKind::kRequest, "tensor-shape",
+          "a batch of " + std::to_string(total) + " rows came back as " + quoted(tensor.describe()),
+          "the backend between `CatTensor` and `SplitTensor` must keep axis 0");
     }
     return Value(item.has_batch_axis ? tensor.slice_rows(begin, item.rows) : tensor.row(begin));
   }

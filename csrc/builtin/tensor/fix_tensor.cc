@@ -9,7 +9,8 @@ namespace {
 
 [[noreturn]] void refuse(const Tensor& tensor, const TensorSpec& spec) {
   throw Error(ErrorKind::kRequest, "tensor-shape",
-              "input " + quoted(spec.name) + " takes " + quoted(spec.describe()) + ", got " + quoted(tensor.describe()),
+              "input " + quoted(spec.name) + " takes " + quoted(spec.describe()) + ", got " +
+                  quoted(tensor.describe()),
               "give the array that shape, with or without the batch axis");
 }
 
