@@ -342,7 +342,10 @@ def from_core(row: Mapping[str, Any]) -> Declaration:
 
 def find(name: str) -> Declaration | None:
     """Return the class of that name, importing its family; ConfigError if the family is not installed."""
-    found = _classes.get(name) or core_table().get(name)
+    found, core_class = _classes.get(name), core_table().get(name)
+    if found is not None and core_class is not None:  # registered while the core was not loaded yet
+        raise _refuse(name, f"`{name}` is already a name of the language", "choose another name")
+    found = found or core_class
     if found is not None or name not in FAMILIES:
         return found
     load_family(FAMILIES[name])

@@ -12,6 +12,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 _EXCERPT_COLUMNS = 100
@@ -116,7 +117,7 @@ class Source:
         """Return line and column, from 1, of a character."""
         if self.outer is not None:
             return self.outer.position(self.offsets[min(offset, len(self.offsets) - 1)])
-        starts = self._line_starts()
+        starts = self._line_starts
         index = bisect_right(starts, offset) - 1
         shift = self.column if index == 0 else 1
         return self.line + index, offset - starts[index] + shift
@@ -128,7 +129,7 @@ class Source:
             outer_start = self.offsets[min(start, last)]
             outer_end = self.offsets[min(end - 1, last)] + 1 if end > start else outer_start
             return self.outer.excerpt(outer_start, outer_end)
-        starts = self._line_starts()
+        starts = self._line_starts
         index = bisect_right(starts, start) - 1
         line_end = starts[index + 1] - 1 if index + 1 < len(starts) else len(self.text)
         text = self.text[starts[index] : line_end].rstrip("\r")
@@ -138,6 +139,7 @@ class Source:
         """Return a text made from this one; `offsets` says where each of its characters comes from."""
         return Source(text, self.name, outer=self, offsets=offsets)
 
+    @cached_property
     def _line_starts(self) -> list[int]:
         starts, at = [0], self.text.find("\n")
         while at >= 0:

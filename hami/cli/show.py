@@ -72,7 +72,9 @@ def shorten(text: str, columns: int) -> str:
 
 def facts(node: PlannedNode) -> list[str]:
     """Return the sizes that a reader looks for: instances, batch, wait."""
-    found = []
+    found: list[str] = []
+    if node.target is not None:
+        return found
     if node.params.get("instance_num", 1) != 1:
         found.append(f"{node.params['instance_num']} instances")
     if node.params.get("max") is not None:

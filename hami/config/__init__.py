@@ -151,7 +151,7 @@ class _Reader:
     def _node(self, name: str, table: Mapping[Any, Any], shared: Mapping[str, Setting]) -> NodeConfig:
         position = self.positions.get((name,))
         span = self._span(position.key_start, position.key_end) if position else None
-        node = NodeConfig(name, name, {}, span=span)
+        node = NodeConfig(name, name or "configuration", {}, span=span)
         if not _NODE_NAME.fullmatch(name) or name == "input":
             what = "means the caller's own keys in `map`" if name == "input" else "is no name for a node"
             raise node.error("config-node-name", f"`{name}` {what}", "use letters, digits, `_` and `-`")
@@ -176,7 +176,7 @@ class _Reader:
 
     def _setting(self, path: tuple[str, ...], value: Any) -> Setting:
         position = self.positions.get(path)
-        where = ".".join(path)
+        where = ".".join(path) or "configuration"
         if position is None or self.file is None:
             name = "" if path == ("backend",) else where
             source = Source(value, name) if isinstance(value, str) else None

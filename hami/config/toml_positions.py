@@ -117,7 +117,8 @@ class _Scanner:
             self._pass_brackets()
         else:
             self._skip(_SCALAR)
-            self.at -= len(self.text[: self.at]) - len(self.text[: self.at].rstrip())
+            while self.text[self.at - 1] in " \t":
+                self.at -= 1
         return None
 
     def _inline_table(self, path: Path) -> None:

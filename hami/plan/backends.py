@@ -186,6 +186,8 @@ class NodePlanner:
                 if key not in GLOBAL_PARAMS:
                     known = f"it has {quoted(sorted(self.known), limit=20)}"
                     help = did_you_mean(key, self.known, cutoff=0.4, otherwise=known)
+                if isinstance(setting.value, dict) and "backend" in setting.value:
+                    help = "the `backend` beside the tables makes all of it one node: move it into a table"
                 raise setting.error("config-unknown-key", message, help, at_value=False)
 
     def _refuse_misspelt_reflects(self, expansion: Expansion) -> None:

@@ -259,3 +259,10 @@ def test_a_python_class_with_parameters_takes_its_own_keys_only() -> None:
 
     assert params({"backend": "Typed", "size": 3}, "Typed") == {"size": 3}
     assert error_of({"a": {"backend": "Typed", "sise": 3}}).help == "did you mean `size`?"
+
+
+def test_a_backend_beside_tables_is_explained(write: Write) -> None:
+    error = error_of(write('backend = "Pow"\n[a]\nbackend = "Pow"\n'))
+
+    assert error.code == "config-unknown-key"
+    assert "makes all of it one node" in error.help

@@ -179,6 +179,14 @@ def test_names_of_the_core_are_taken_once_it_is_loaded() -> None:
     assert "already a name of the language" in refusal("Identity", Doubled).message
 
 
+def test_a_name_of_the_core_taken_before_it_was_loaded_is_refused_when_it_is_used() -> None:
+    backend.core_table.cache_clear()
+    register("Identity", Doubled)
+
+    with pytest.raises(ConfigError, match="already a name of the language"):
+        find("Identity")
+
+
 @pytest.mark.parametrize("target", [3, object(), int, types.SimpleNamespace(forward=3)])
 def test_a_backend_needs_forward(target: object) -> None:
     assert "no method `forward`" in refusal("X", target).message
