@@ -12,4 +12,4 @@ PATH="$PWD/$venv/bin:$PATH"
 printf '    building the tests in %s\n' "$folder"
 cmake -S . -B "$folder" -G Ninja --log-level=WARNING -DHAMI_BUILD_TESTS=ON -DSKBUILD_PROJECT_VERSION=0 \
     -DPython_EXECUTABLE="$PWD/$venv/bin/python" -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" "$@"
-cmake --build "$folder"
+cmake --build "$folder" --target hami_tests
