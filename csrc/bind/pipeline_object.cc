@@ -99,7 +99,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   py::list call_many(py::list dicts) {
-    if (!dicts.empty()) run(dicts, false);
+    run(dicts, false);
     return dicts;
   }
 
