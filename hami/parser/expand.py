@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from ..errors import ConfigError, Source, Span, did_you_mean, quoted
+from ..errors import Source, Span, did_you_mean, quoted
 from .aliases import NAMING_FORMS, canonical, error_at, expand_macro, find_macro, refuse_phases
 from .expr import Argument, Expr, Value
 from .parse import MAX_NESTING, parse_source
@@ -185,12 +185,7 @@ class Expansion:
         if name not in self.values:
             if default is None:
                 help = f'write for example `{name} = "Identity"`'
-                raise ConfigError(
-                    f"node `{self.node}` has no `{name}`",
-                    code="expand-unset-parameter",
-                    where=self.where,
-                    help=help,
-                )
+                self._fail(expr, "expand-unset-parameter", f"node `{self.node}` has no `{name}`", help)
             if expr.phases:
                 self.unset.append(expr.children[0])
             return self._expand(replace(default, prefix=expr.prefix or default.prefix), below)

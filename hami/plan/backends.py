@@ -227,7 +227,9 @@ class NodePlanner:
         prefix = prefix_text(expr) if expr.prefix else None
         if expr.kind != "create":
             python = instances.get(expr.name) if expr.kind == "instance" else None
-            return PlannedBackend(expr.name, expr.kind, prefix=prefix, where=where, python=python)
+            # an object of Python is not in the core's scope: it goes there like a class, as its own instance
+            kind = expr.kind if python is None else "create"
+            return PlannedBackend(expr.name, kind, prefix=prefix, where=where, python=python)
         declaration = self._declarations.get(expr.name) or self._look_up(expr)
         self._check_children(expr, declaration)
         params = self._all_values() if declaration.takes_any_key else {}

@@ -217,7 +217,7 @@ def test_an_object_registered_in_python_can_be_called() -> None:
     register("thing", thing)
     [forward] = backends("Forward[thing]", "Forward")
 
-    assert forward.children[0].kind == "instance"
+    assert forward.children[0].kind == "create"
     assert forward.children[0].python is thing
 
 
