@@ -34,9 +34,7 @@ BatchRange range_of(const OnnxInferOptions& options, const EngineDescription& mo
 
 std::vector<std::string> read_names(const Params& params, std::string_view name) {
   std::vector<std::string> names;
-  const Value* value = params.values().find(Key(name));
-  if (value == nullptr || !value->is(Value::Kind::kList)) return names;
-  for (const Value& element : value->as_list().values) {
+  for (const Value& element : params.get_list(name)) {
     if (!element.is(Value::Kind::kStr)) {
       throw Error(ErrorKind::kBuild, "build-param",
                   quoted(name) + " must list names, got " + quoted(element.type_name()),
