@@ -45,7 +45,7 @@ tsan: setup  ## run the tests with ThreadSanitizer
 	@tools/sanitize.sh $(VENV) thread
 
 fuzz: setup  ## parse a million random texts
-	HAMI_FUZZ_TEXTS=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0
+	HAMI_FUZZ_EXAMPLES=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0
 
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py
