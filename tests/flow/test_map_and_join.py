@@ -1,4 +1,4 @@
-"""Laws of `map` and joins: a node's frame is the mapped keys, each from the node that made it or its caller."""
+"""Laws of `map` and joins: a node's frame is the mapped keys, from the node that made it or the caller."""
 
 from __future__ import annotations
 
