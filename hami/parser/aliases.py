@@ -180,7 +180,10 @@ def refuse_phases(expr: Expr) -> None:
     """Refuse a `;` inside anything but IoC."""
     if len(expr.phases) > 1:
         message = f"`;` inside `{expr.name}`: only `IoC` has phases"
-        raise error_at(expr.span, expr.name, "parse-phases", message, "separate the items by commas")
+        help = "separate the items by commas"
+        if expr.span is not None:
+            raise expr.span.error("parse-phases", message, help, with_column=True)
+        raise ConfigError(message, code="parse-phases", where=expr.name, help=help)
 
 
 def check_phases(expr: Expr) -> None:

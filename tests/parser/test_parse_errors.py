@@ -92,8 +92,8 @@ ERRORS = {
     "a digit first": ("1A", "parse-unexpected", "1:1", "1A", "expected a backend's name"),
     "a bracket first": ("[A]", "parse-unexpected", "1:1", "[", "expected a backend's name"),
     "a name that ends in a dot": ("A[node.]", "parse-unexpected", "1:7", ".", "unexpected `.`"),
-    "a phase outside IoC": ("S[A;B]", "parse-phases", "1", "S", "only `IoC` has phases"),
-    "a phase outside IoC inside": ("IoC[A;S[B;C]]", "parse-phases", "1", "S", "only `IoC` has phases"),
+    "a phase outside IoC": ("S[A;B]", "parse-phases", "1:1", "S", "only `IoC` has phases"),
+    "a phase outside IoC inside": ("IoC[A;S[B;C]]", "parse-phases", "1:7", "S", "only `IoC` has phases"),
 }
 
 
