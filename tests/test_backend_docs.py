@@ -70,6 +70,7 @@ def test_a_default_is_written_as_in_a_pipeline_file(docs: ModuleType, param: Par
         (Param("x", choices=("a", "b")), "`a`, `b`"),
         (Param("x", min=1), "at least 1"),
         (Param("x", max=0.5), "at most 0.5"),
+        (Param("x", min=0, max=86_400_000), "0 to 86,400,000"),
         (Param("x"), ""),
     ],
 )

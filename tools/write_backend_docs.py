@@ -42,15 +42,19 @@ def default_of(param: Param) -> str:
     return f"`{text}`" if text else '`""`'
 
 
+def number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else str(value)
+
+
 def limits_of(param: Param) -> str:
     """Return the allowed values in words: `0 to 4`, `at least 1`, or a list of choices."""
     if param.choices:
         return ", ".join(f"`{choice}`" for choice in param.choices)
     if param.min is not None and param.max is not None:
-        return f"{param.min:g} to {param.max:g}"
+        return f"{number(param.min)} to {number(param.max)}"
     if param.min is not None:
-        return f"at least {param.min:g}"
-    return "" if param.max is None else f"at most {param.max:g}"
+        return f"at least {number(param.min)}"
+    return "" if param.max is None else f"at most {number(param.max)}"
 
 
 def cell(text: str) -> str:
