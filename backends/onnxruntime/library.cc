@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/library_locator.h"
 
 namespace hami::onnxruntime {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 std::mutex mutex;
 // Never destroyed: sessions and results may outlive static destruction.
 const Library* the_library = nullptr;
-
-std::function<std::string()>& locator() {
-  static auto* const locator = new std::function<std::string()>();
-  return *locator;
-}
 
 const void* load_table(const std::string& path) {
   // Local symbols: the Python package of the same engine may live in this process, too.
@@ -44,23 +40,12 @@ const void* load_table(const std::string& path) {
 
 }  // namespace
 
-void set_library_locator(std::function<std::string()> new_locator) {
-  std::lock_guard lock(mutex);
-  locator() = std::move(new_locator);
-}
-
 const Library& Library::instance() {
-  std::function<std::string()> locate;
   {
     std::lock_guard lock(mutex);
     if (the_library != nullptr) return *the_library;
-    locate = locator();
   }
-  if (!locate) {
-    throw Error(ErrorKind::kBuild, "onnxruntime-missing", "nobody knows where ONNX Runtime is",
-                "import `hami`, which looks for the package `onnxruntime`");
-  }
-  const std::string path = locate();
+  const std::string path = locate_library("onnxruntime");
   std::lock_guard lock(mutex);
   if (the_library == nullptr) the_library = new Library(path);
   return *the_library;

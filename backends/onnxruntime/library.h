@@ -2,15 +2,11 @@
 // and kept for the life of the process. Any thread may ask for it.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "backends/onnxruntime/ort_api.h"
 
 namespace hami::onnxruntime {
-
-// Finds the path of the library; throws when it is not installed. The binding sets it once.
-void set_library_locator(std::function<std::string()> locator);
 
 class Library {
  public:

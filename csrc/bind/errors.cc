@@ -60,10 +60,15 @@ std::string note_of(const std::optional<FailureSite>& site) {
          std::to_string(site->instance);
 }
 
+// Messages of engines and paths need not be UTF-8.
+PyObject* to_python(const std::string& text) {
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+}
+
 PyObject* own_error(const char* class_name, const std::string& code, const std::string& message,
                     const std::string& help, const std::string& where, const std::string& note) {
-  return call_failures("make", "ssssss", class_name, message.c_str(), code.c_str(), where.c_str(),
-                       help.c_str(), note.c_str());
+  return call_failures("make", "sNsNNN", class_name, to_python(message), code.c_str(),
+                       to_python(where), to_python(help), to_python(note));
 }
 
 }  // namespace

@@ -1,23 +1,23 @@
 // The module `hami._core`: what the Python package sees of the compiled core.
 #include <pybind11/pybind11.h>
 
-#include "backends/onnxruntime/library.h"
 #include "bind/gil.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
 #include "bind/python_backend.h"
 #include "bind/tensor_object.h"
+#include "core/library_locator.h"
 #include "core/registry.h"
 
 namespace hami::bind {
 namespace {
 
-// Where a Python package has its shared library: only Python knows. Throws what `locate` raises.
-std::string locate_onnxruntime() {
+// Asks the Python half of an engine's family. Throws what its `locate` raises.
+std::string locate_in_python(const std::string& family) {
   const GilAcquire gil;
-  const Owned family = checked(PyImport_ImportModule("hami.backends.onnxruntime"));
-  const Owned path = checked(PyObject_CallMethod(family.get(), "locate", nullptr));
+  const Owned module = checked(PyImport_ImportModule(("hami.backends." + family).c_str()));
+  const Owned path = checked(PyObject_CallMethod(module.get(), "locate", nullptr));
   const char* characters = PyUnicode_AsUTF8(path.get());
   if (characters == nullptr) throw_python_error();
   return characters;
@@ -26,7 +26,7 @@ std::string locate_onnxruntime() {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of hami.";
   set_host_factory(&create_python_backend);
-  onnxruntime::set_library_locator(&locate_onnxruntime);
+  set_library_locator(&locate_in_python);
   define_tensor(module);
   define_pipeline(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");

@@ -133,15 +133,18 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   bool is_in_child() const noexcept { return num_forks.load() != made_in_fork_; }
 
+  void check_is_not_in_child() const {
+    if (!is_in_child()) return;
+    raise(Error(ErrorKind::kClosed, "forked",
+                "the pipeline was made before this process was forked, and its threads live in "
+                "the parent",
+                "create the pipeline in the child"));
+  }
+
   // submit: one request for each dict, or an error and no dict claimed.
   std::vector<Ref<Request>> read(const py::sequence& dicts) {
     drain_released();
-    if (is_in_child()) {
-      raise(Error(ErrorKind::kClosed, "forked",
-                  "the pipeline was made before this process was forked, and its threads live in "
-                  "the parent",
-                  "create the pipeline in the child"));
-    }
+    check_is_not_in_child();
     std::vector<Ref<Request>> requests;
     size_t num_claimed = 0;
     try {
@@ -259,6 +262,7 @@ void Callback::on_answered(Request& request) noexcept {
 }
 
 py::list PipelineObject::stats() const {
+  check_is_not_in_child();
   std::vector<NodeStats> all;
   {
     const GilRelease no_gil;

@@ -1,12 +1,21 @@
 #include "schedule/background_thread.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "schedule/isolation.h"
 
 namespace hami {
 namespace {
+
+// The kernel keeps 15 characters of a thread's name.
+void name_this_thread(const std::string& node, int index) {
+  const std::string suffix = "." + std::to_string(index);
+  pthread_setname_np(pthread_self(), (node.substr(0, 15 - suffix.size()) + suffix).c_str());
+}
 
 // The rows of one run: what the backend takes, narrowed to the node's `min` and `max`. A backend
 // that takes any number runs one row at a time unless the node says otherwise.
@@ -40,6 +49,33 @@ BackgroundThread::BackgroundThread(Build& build)
       range_(range_of_node(*backend_, build.params())),
       isolates_errors_(build.params().get_bool("isolate_errors")),
       site_{build.node_name(), build.expr().children[0].name, build.instance_index()} {}
+
+std::vector<std::shared_ptr<BackgroundThread>> BackgroundThread::find_all(Build& build) {
+  std::vector<std::shared_ptr<BackgroundThread>> instances;
+  for (const auto& backend : build.scope().find_indexed(build.node_name())) {
+    auto instance = std::dynamic_pointer_cast<BackgroundThread>(backend);
+    if (instance == nullptr) {
+      throw Error(ErrorKind::kBuild, "build-instance-thread",
+                  "the instances of node " + quoted(build.node_name()) + " have no threads",
+                  "write `InstancesRegister[BackgroundThread[...]]`");
+    }
+    instances.push_back(std::move(instance));
+  }
+  if (instances.empty()) {
+    throw Error(ErrorKind::kBuild, "build-no-instances",
+                "node " + quoted(build.node_name()) + " has a dispatcher but no instances",
+                "add `InstancesRegister[BackgroundThread[BackendProxy]]` before it");
+  }
+  return instances;
+}
+
+void BackgroundThread::launch(std::function<void()> work) {
+  has_ended = false;
+  thread = std::thread([name = site_.node, index = site_.instance, work = std::move(work)] {
+    name_this_thread(name, index);
+    work();
+  });
+}
 
 int64_t BackgroundThread::run(std::span<Task* const> tasks) {
   run_batch(*backend_, tasks, isolates_errors_ && backend_->traits().is_idempotent);

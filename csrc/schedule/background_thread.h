@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,6 +24,13 @@ class BackgroundThread final : public Backend {
   size_t group_of(const Item& item) const override { return backend_->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }
   int container_depth() const override { return backend_->container_depth(); }
+
+  // The instances registered for the node that is being built. Throws a build error when there are
+  // none, or when they have no threads.
+  static std::vector<std::shared_ptr<BackgroundThread>> find_all(Build& build);
+
+  // Starts the thread. `work` sets `has_ended` under the dispatcher's lock when it returns.
+  void launch(std::function<void()> work);
 
   // Runs a batch and names this instance in what fails. Returns the number of failed tasks.
   int64_t run(std::span<Task* const> tasks);

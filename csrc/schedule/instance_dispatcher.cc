@@ -1,52 +1,16 @@
 #include "schedule/instance_dispatcher.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "core/error.h"
+#include "schedule/refusal.h"
 
 namespace hami {
-namespace {
-
-// The kernel keeps 15 characters of a thread's name.
-void name_this_thread(const std::string& node, size_t index) {
-  const std::string suffix = "." + std::to_string(index);
-  pthread_setname_np(pthread_self(), (node.substr(0, 15 - suffix.size()) + suffix).c_str());
-}
-
-std::exception_ptr closed_error(const std::string& node) {
-  return std::make_exception_ptr(
-      Error(ErrorKind::kClosed, "closed", "the pipeline was closed before this request could run",
-            "create a new pipeline with `hami.pipe(...)`", "node " + quoted(node)));
-}
-
-std::vector<std::shared_ptr<BackgroundThread>> find_instances(Build& build) {
-  std::vector<std::shared_ptr<BackgroundThread>> instances;
-  for (const auto& backend : build.scope().find_indexed(build.node_name())) {
-    auto instance = std::dynamic_pointer_cast<BackgroundThread>(backend);
-    if (instance == nullptr) {
-      throw Error(ErrorKind::kBuild, "build-instance-thread",
-                  "the instances of node " + quoted(build.node_name()) + " have no threads",
-                  "write `InstancesRegister[BackgroundThread[...]]`");
-    }
-    instances.push_back(std::move(instance));
-  }
-  if (instances.empty()) {
-    throw Error(ErrorKind::kBuild, "build-no-instances",
-                "node " + quoted(build.node_name()) + " has a dispatcher but no instances",
-                "add `InstancesRegister[BackgroundThread[BackendProxy]]` before it");
-  }
-  return instances;
-}
-
-}  // namespace
-
 InstanceDispatcher::InstanceDispatcher(Build& build)
     : node_name_(build.node_name()),
       load_(build.scope().load()),
-      instances_(find_instances(build)),
+      instances_(BackgroundThread::find_all(build)),
       capacity_(static_cast<size_t>(build.params().get_int("queue_capacity"))),
       queue_(parse_order(build.params().get_str("scheduler"))) {
   traits_ = instances_[0]->traits();
@@ -59,13 +23,8 @@ InstanceDispatcher::InstanceDispatcher(Build& build)
 InstanceDispatcher::~InstanceDispatcher() { set_waiting(false); }
 
 void InstanceDispatcher::launch() {
-  for (size_t i = 0; i < instances_.size(); ++i) {
-    auto instance = instances_[i];
-    instance->has_ended = false;
-    instance->thread = std::thread([self = shared_from_this(), instance, i] {
-      name_this_thread(self->node_name_, i);
-      self->work(*instance);
-    });
+  for (const auto& instance : instances_) {
+    instance->launch([self = shared_from_this(), instance] { self->work(*instance); });
   }
 }
 
@@ -126,16 +85,12 @@ bool InstanceDispatcher::admit(std::span<Task* const> tasks, Admission admission
 
 void InstanceDispatcher::enqueue(Task& task, TimePoint now, Aftermath& aftermath) {
   if (is_closed_) {
-    task.error = closed_error(node_name_);
+    task.error = refusal::closed(node_name_);
   } else if (task.rows > largest_max_) {
-    task.error = std::make_exception_ptr(
-        Error(ErrorKind::kRequest, "request-too-large",
-              "a request of " + std::to_string(task.rows) +
-                  " rows is above `max` = " + std::to_string(largest_max_) + " of every instance",
-              "split the request or raise `max`", "node " + quoted(node_name_)));
+    task.error = refusal::too_large(node_name_, task.rows, largest_max_);
   }
   if (task.error != nullptr) {
-    ++num_errors_;
+    ++stats_.num_errors;
     aftermath.ended.push_back(&task);
     return;
   }
@@ -216,11 +171,8 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
     auto tasks = take(decision, aftermath);
     if (decision.action == Decision::Action::kRefuse) {
       for (Task* task : tasks) {
-        task->error = std::make_exception_ptr(
-            Error(ErrorKind::kRequest, "request-too-small",
-                  "no company came, and fewer rows than `min` of every instance cannot run",
-                  "lower `min`, or raise `batching_timeout`", "node " + quoted(node_name_)));
-        ++num_errors_;
+        task->error = refusal::too_small(node_name_);
+        ++stats_.num_errors;
         aftermath.ended.push_back(task);
       }
       continue;
@@ -229,7 +181,7 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
     BackgroundThread& instance = *free[decision.instance];
     instance.assigned = std::move(tasks);
     instance.is_busy = true;
-    ++releases_[to_string(decision.release)];
+    ++stats_.releases[to_string(decision.release)];
     if (&instance != self) aftermath.woken.push_back(&instance);
   }
 }
@@ -238,7 +190,7 @@ std::vector<Task*> InstanceDispatcher::take(const Decision& decision, Aftermath&
   auto tasks = queue_.pop(decision.group, decision.count);
   const auto abandoned =
       std::ranges::stable_partition(tasks, [](const Task* task) { return !task->is_abandoned(); });
-  num_dropped_ += std::ssize(abandoned);
+  stats_.num_dropped += std::ssize(abandoned);
   aftermath.ended.insert(aftermath.ended.end(), abandoned.begin(), abandoned.end());
   tasks.erase(abandoned.begin(), abandoned.end());
   note_room(aftermath);
@@ -251,7 +203,7 @@ void InstanceDispatcher::drop_abandoned(Aftermath& aftermath) {
   if (queue_.empty() || num_answers == num_answers_seen_) return;
   num_answers_seen_ = num_answers;
   const auto dropped = queue_.remove_abandoned();
-  num_dropped_ += std::ssize(dropped);
+  stats_.num_dropped += std::ssize(dropped);
   aftermath.ended.insert(aftermath.ended.end(), dropped.begin(), dropped.end());
   note_room(aftermath);
 }
@@ -331,9 +283,9 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   const int64_t num_failed = instance.run(instance.running);
   lock.lock();
   const std::vector<Task*> tasks = std::exchange(instance.running, {});
-  ++batch_rows_[rows];
-  num_items_ += std::ssize(tasks);
-  num_errors_ += num_failed;
+  ++stats_.batch_rows[rows];
+  stats_.num_items += std::ssize(tasks);
+  stats_.num_errors += num_failed;
   // Callers are answered before the next decision, so that they can be back in time for it.
   lock.unlock();
   for (Task* task : tasks) task->finish();
@@ -355,12 +307,12 @@ void InstanceDispatcher::close() noexcept {
   is_closed_ = true;
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
-  for (Task* task : aftermath.ended) task->error = closed_error(node_name_);
+  for (Task* task : aftermath.ended) task->error = refusal::closed(node_name_);
   if (is_full_.exchange(false)) aftermath.has_room_again = true;
   for (const auto& instance : instances_) {
     aftermath.woken.push_back(instance.get());
     for (Task* task : instance->running) {
-      early_failures.push_back(task->early_failure(closed_error(node_name_)));
+      early_failures.push_back(task->early_failure(refusal::closed(node_name_)));
     }
   }
   settle(aftermath, lock);
@@ -396,22 +348,18 @@ bool InstanceDispatcher::join(TimePoint deadline) noexcept {
   return all_ended;
 }
 
-void InstanceDispatcher::add_stats(std::vector<NodeStats>& stats) const {
+void InstanceDispatcher::add_stats(std::vector<NodeStats>& all) const {
   Lock lock(mutex_);
-  const int64_t num_in_place = num_in_place_.load(std::memory_order_relaxed);
-  auto batch_rows = batch_rows_;
-  auto releases = releases_;
-  if (num_in_place != 0) {
-    batch_rows[1] += num_in_place;
-    releases["in_place"] += num_in_place;
+  NodeStats stats = stats_;
+  stats.node = node_name_;
+  stats.num_waiting = static_cast<int64_t>(queue_.size());
+  stats.num_errors += num_in_place_errors_.load(std::memory_order_relaxed);
+  if (const int64_t num_in_place = num_in_place_.load(std::memory_order_relaxed)) {
+    stats.num_items += num_in_place;
+    stats.batch_rows[1] += num_in_place;
+    stats.releases["in_place"] += num_in_place;
   }
-  stats.push_back({.node = node_name_,
-                   .num_waiting = static_cast<int64_t>(queue_.size()),
-                   .num_items = num_items_ + num_in_place,
-                   .num_errors = num_errors_ + num_in_place_errors_.load(std::memory_order_relaxed),
-                   .num_dropped = num_dropped_,
-                   .batch_rows = {batch_rows.begin(), batch_rows.end()},
-                   .releases = {releases.begin(), releases.end()}});
+  all.push_back(std::move(stats));
 }
 
 static const Registration registration_of_InstanceDispatcher{

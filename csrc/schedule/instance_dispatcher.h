@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,7 +39,7 @@ class InstanceDispatcher final : public Operator,
   void reconsider() noexcept override;
   void close() noexcept override;
   bool join(TimePoint deadline) noexcept override;
-  void add_stats(std::vector<NodeStats>& stats) const override;
+  void add_stats(std::vector<NodeStats>& all) const override;
 
   BatchRange batch_range() const override;
   Traits traits() const override { return traits_; }
@@ -101,12 +100,7 @@ class InstanceDispatcher final : public Operator,
   bool is_waiting_ = false;  // an alarm is set: a change elsewhere may end the wait
   std::condition_variable ended_;
 
-  // Statistics, under the lock as well.
-  int64_t num_items_ = 0;
-  int64_t num_errors_ = 0;
-  int64_t num_dropped_ = 0;
-  std::map<int64_t, int64_t> batch_rows_;
-  std::map<std::string, int64_t> releases_;
+  NodeStats stats_;  // under the lock as well
   // Runs in place take no lock, so they are counted apart.
   std::atomic<int64_t> num_in_place_{0};
   std::atomic<int64_t> num_in_place_errors_{0};

@@ -7,20 +7,10 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "schedule/node_stats.h"
 #include "schedule/task.h"
 
 namespace hami {
-
-// Figures of one node since it was built.
-struct NodeStats {
-  std::string node;
-  int64_t num_waiting = 0;
-  int64_t num_items = 0;
-  int64_t num_errors = 0;
-  int64_t num_dropped = 0;                                // answered before they could start
-  std::vector<std::pair<int64_t, int64_t>> batch_rows;    // rows of a run -> number of runs
-  std::vector<std::pair<std::string, int64_t>> releases;  // why a batch ran -> number of batches
-};
 
 class Operator : public Backend {
  public:

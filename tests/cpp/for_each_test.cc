@@ -103,7 +103,7 @@ TEST_CASE("the children of one parent share batches") {
   CHECK(ints_of(run(pipeline, numbers({0, 1, 2, 3, 4, 5, 6, 7}), false)).size() == 8);
   for (const NodeStats& node : pipeline->stats()) {
     if (node.node != "part") continue;
-    CHECK(node.batch_rows == std::vector<std::pair<int64_t, int64_t>>{{4, 2}});
+    CHECK(node.batch_rows == std::map<int64_t, int64_t>{{4, 2}});
   }
 }
 

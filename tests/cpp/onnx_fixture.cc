@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/library_locator.h"
+
 namespace hami::onnxruntime::testing {
 namespace {
 
@@ -26,7 +28,7 @@ class Models {
       throw std::runtime_error("HAMI_TEST_PYTHON must name a Python with onnx and onnxruntime");
     }
     while (library_.ends_with('\n')) library_.pop_back();
-    set_library_locator([library = library_] { return library; });
+    set_library_locator([library = library_](const std::string&) { return library; });
   }
   ~Models() { std::filesystem::remove_all(folder_); }
 

@@ -66,8 +66,9 @@ class FixTensor final : public InlineBackend {
     Ref<Tensor> tensor(&value.as_tensor());
     if (spec == nullptr) return Value(std::move(tensor));
     const bool is_rows = fits(tensor->shape(), 0, spec->shape, 0);
-    const bool is_one_row = !is_rows && fits(tensor->shape(), 0, spec->shape, 1);
-    const bool is_batch_of_any = !is_rows && tensor->rank() == spec->shape.size() &&
+    const bool is_one_row = !is_rows && spec->has_rows && fits(tensor->shape(), 0, spec->shape, 1);
+    const bool is_batch_of_any = !is_rows && spec->has_rows &&
+                                 tensor->rank() == spec->shape.size() &&
                                  fits(tensor->shape(), 1, spec->shape, 1);
     if (!is_rows && !is_one_row && !is_batch_of_any) refuse(*tensor, *spec);
     tensor = tensor->cast(spec->dtype);

@@ -1,0 +1,22 @@
+// What a node did since it was built: counted by its dispatcher, read by `pipe.stats()`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hami {
+
+struct NodeStats {
+  std::string node;
+  int64_t num_waiting = 0;
+  int64_t num_items = 0;
+  int64_t num_errors = 0;
+  int64_t num_dropped = 0;                  // answered before they could start
+  std::map<int64_t, int64_t> batch_rows;    // rows of a run -> number of runs
+  std::map<std::string, int64_t> releases;  // why a batch ran -> number of batches
+};
+
+}  // namespace hami
