@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTHON)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare asan tsan fuzz docs clean
+.PHONY: help setup demo test lint format bench bench-compare asan tsan fuzz docs wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -49,6 +49,9 @@ fuzz: setup  ## parse a million random texts
 
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py
+
+wheels: setup  ## build a wheel for this interpreter and an sdist into dist/
+	$(VENV)/bin/python -m build --outdir dist
 
 clean:  ## remove what builds leave behind, environments excepted
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

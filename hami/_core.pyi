@@ -14,7 +14,7 @@ class Tensor:
 class Request:
     """A request on its way."""
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> bool: ...
 
 class Pipeline:
     """A running plan."""

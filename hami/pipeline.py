@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, overload
 
 from . import _core
+from .errors import Cancelled
 from .plan import Plan, plan
 
 Dict = dict[str, Any]
@@ -28,11 +29,22 @@ class RequestFuture(Future[Dict]):
     request: _core.Request | None = None
 
     def cancel(self) -> bool:
-        """Cancel the request: what has not started never will, what runs is not waited for."""
-        is_cancelled = super().cancel()
-        if is_cancelled and self.request is not None:
-            self.request.cancel()
-        return is_cancelled
+        """Cancel the request: what has not started never will, what runs is not waited for.
+
+        Returns False when the answer is there already. The core decides, so that a cancelled request never leaves a
+        result in its dict.
+        """
+        return self.cancelled() or (self.request is not None and self.request.cancel())
+
+    def settle(self, request: Dict, error: BaseException | None) -> None:
+        """Take the answer of the core."""
+        if isinstance(error, Cancelled):
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        elif error is None:
+            self.set_result(request)
+        else:
+            self.set_exception(error)
 
 
 def _as_it_is(error: BaseException) -> BaseException:
@@ -86,12 +98,7 @@ class Pipeline:
         future = RequestFuture()
 
         def on_done(error: BaseException | None) -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            if error is None:
-                future.set_result(request)
-            else:
-                future.set_exception(translate(error))
+            future.settle(request, None if error is None else translate(error))
 
         future.request = self._core.submit(request, on_done)
         return future

@@ -58,9 +58,9 @@ class Callback final : public Completion {
 // A request on its way, for whoever may want to cancel it.
 struct RequestObject {
   Ref<Request> request;
-  void cancel() const {
+  bool cancel() const {
     const GilRelease no_gil;
-    request->cancel();
+    return request->cancel();
   }
 };
 
@@ -193,20 +193,26 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   // Waits for all answers without the GIL. A signal whose handler raises ends the waiting: the
   // requests are cancelled, and the exception is returned.
   static std::exception_ptr wait(const std::vector<Ref<Request>>& requests) {
-    std::exception_ptr interruption;
+    // A signal that came while this thread was getting here wakes nobody any more.
+    std::exception_ptr interruption = look_at_signals(requests);
     const GilRelease no_gil;
     for (const Ref<Request>& request : requests) {
       while (request->answered.wait() == Event::Wake::kInterrupted) {
         const GilAcquire gil;
-        if (PyErr_CheckSignals() == 0) continue;
-        interruption = take_python_error();
-        for (const Ref<Request>& waiting : requests) {
-          const GilRelease no_gil_either;
-          waiting->cancel();
-        }
+        if (auto raised = look_at_signals(requests)) interruption = raised;
       }
     }
     return interruption;
+  }
+
+  // Runs the signal handlers of Python; when one raises, cancels the requests and returns the
+  // exception.
+  static std::exception_ptr look_at_signals(const std::vector<Ref<Request>>& requests) {
+    if (PyErr_CheckSignals() == 0) return nullptr;
+    auto raised = take_python_error();
+    const GilRelease no_gil;
+    for (const Ref<Request>& waiting : requests) waiting->cancel();
+    return raised;
   }
 
   // return: merges what succeeded, then raises the first error in order.
@@ -293,7 +299,7 @@ py::list PipelineObject::stats() const {
 void define_pipeline(py::module_& module) {
   pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1); });
   py::class_<RequestObject>(module, "Request", "A request on its way.")
-      .def("cancel", &RequestObject::cancel, "Answers it with `Cancelled`, if it is still open.");
+      .def("cancel", &RequestObject::cancel, "Answers it with `Cancelled`; false when it has its answer already.");
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(module, "Pipeline", "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("call", &PipelineObject::call, py::arg("request"))

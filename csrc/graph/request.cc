@@ -31,12 +31,13 @@ void Request::forget_input() noexcept {
   kept.clear();
 }
 
-void Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) noexcept {
-  if (!claim_answer()) return;
+bool Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) noexcept {
+  if (!claim_answer()) return false;
   if (num_visits.load(std::memory_order_acquire) > 0) pipeline->note_early_answer();
   error = std::move(reason);
   site = std::move(where);
   announce();
+  return true;
 }
 
 void Request::expire() noexcept {
@@ -45,8 +46,8 @@ void Request::expire() noexcept {
                                      "raise `deadline_ms`, or send less at a time")));
 }
 
-void Request::cancel() noexcept {
-  fail(std::make_exception_ptr(
+bool Request::cancel() noexcept {
+  return fail(std::make_exception_ptr(
       Error(ErrorKind::kCancelled, "cancelled", "the caller cancelled the request")));
 }
 

@@ -65,13 +65,20 @@ class Request final : public RefCounted {
   }
   bool is_late() const noexcept { return deadline != TimePoint::max() && Clock::now() >= deadline; }
   void succeed() noexcept;
-  void fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
+  // Returns whether this was the answer.
+  bool fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
   // The deadline has passed.
   void expire() noexcept;
-  // The caller has gone.
-  void cancel() noexcept;
+  // The caller has gone. Returns whether there was no answer yet.
+  bool cancel() noexcept;
   // Ends a request that nobody waits for: late, or cancelled together with its siblings.
-  void abandon() noexcept { is_late() ? expire() : cancel(); }
+  void abandon() noexcept {
+    if (is_late()) {
+      expire();
+    } else {
+      cancel();
+    }
+  }
   // Lets go of the caller's objects. REQUIRES: no visit needs them any more.
   void forget_input() noexcept;
 
