@@ -92,9 +92,7 @@ class Pipeline:
         """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
         return self._start(request, _as_it_is)
 
-    def _start(
-        self, request: Dict, translate: Callable[[BaseException], BaseException]
-    ) -> RequestFuture:
+    def _start(self, request: Dict, translate: Callable[[BaseException], BaseException]) -> RequestFuture:
         future = RequestFuture()
 
         def on_done(error: BaseException | None) -> None:

@@ -137,6 +137,13 @@ def _import_one(name: str, directory: str, setting: Setting) -> None:
         raise setting.error("config-import", message, "see the traceback of the cause") from error
 
 
+def _is_loaded(path: str) -> bool:
+    """Say whether a module of this very file is there already, under whatever name: its classes are registered then."""
+    real_path = os.path.realpath(path)
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return any(file and os.path.realpath(file) == real_path for file in files)
+
+
 def _import_file(path: str) -> None:
     import hashlib
     import importlib.util
@@ -144,7 +151,7 @@ def _import_file(path: str) -> None:
     stem = os.path.splitext(os.path.basename(path))[0]
     module_name = f"hami_imports_{hashlib.sha256(path.encode()).hexdigest()[:12]}_{stem}"
     with _import_lock:
-        if module_name in sys.modules:
+        if module_name in sys.modules or _is_loaded(path):
             return
         spec = importlib.util.spec_from_file_location(module_name, path)
         assert spec is not None and spec.loader is not None

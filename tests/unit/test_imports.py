@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,18 @@ def test_a_file_is_imported_once_a_process(write: Write) -> None:
 
     assert os.environ.pop("HAMI_COUNT") == "x"
     monkey.undo()
+
+
+def test_a_file_that_the_user_imported_already_is_not_imported_again(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(".")
+    write(BACKEND.replace("Imported", "AlreadyThere"), "already_there.py")
+    importlib.import_module("already_there")
+    file = write('imports = ["./already_there.py"]\n[a]\nbackend = "AlreadyThere"\n')
+
+    assert plan(file)
+    monkeypatch.delitem(sys.modules, "already_there")
 
 
 def test_two_files_of_one_name_are_two_modules(write: Write) -> None:
