@@ -1,6 +1,7 @@
 """hami: a runtime for inference pipelines.
 
-Write a bracket expression or a TOML file, and call `hami.pipe(config)({"data": x})["result"]` from many threads.
+Write a bracket expression or a TOML file, and call `hami.pipe(config)({"data": x})["result"]`, from many
+threads.
 """
 
 from __future__ import annotations

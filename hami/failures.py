@@ -1,7 +1,7 @@
 """Exceptions on their way back to a caller: the core calls this module when a request has failed.
 
-Each caller gets an exception of its own, so that tracebacks and notes of one do not grow with those of another; a
-note says in which node it happened.
+Each caller gets an exception of its own, so that tracebacks and notes of one do not grow with those of another;
+a note says in which node it happened.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _twin(exception: _E) -> _E:
 
 
 def _copy_fields(exception: BaseException, twin: BaseException) -> None:
-    """Copy what is in slots and C structures: `OSError.filename`, `ImportError.name`, `__slots__` of users."""
+    """Copy what is in slots and C structures: `OSError.filename`, `ImportError.name`, users' `__slots__`."""
     for kind in type(exception).__mro__:
         for name, field in vars(kind).items():
             is_field = inspect.ismemberdescriptor(field) or inspect.isgetsetdescriptor(field)
@@ -67,7 +67,7 @@ def _copy_fields(exception: BaseException, twin: BaseException) -> None:
                 continue
             with contextlib.suppress(AttributeError, TypeError):
                 value = getattr(exception, name)
-                # Setting what is set already is not harmless: an OSError then counts a second file name as given.
+                # Setting what is set already does harm: an OSError then counts a second file name as given.
                 if getattr(twin, name, _MISSING) is not value:
                     setattr(twin, name, value)
 

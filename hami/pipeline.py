@@ -1,7 +1,7 @@
 """A pipeline as Python calls it: submit and return.
 
-`pipe` plans and builds; the Pipeline it returns is called like a function from any number of threads. All waiting
-happens in the compiled core without the GIL.
+`pipe` plans and builds; the Pipeline it returns is called like a function from any number of threads. All
+waiting happens in the compiled core without the GIL.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class RequestFuture(Future[Dict]):
     def cancel(self) -> bool:
         """Cancel the request: what has not started never will, what runs is not waited for.
 
-        Returns False when the answer is there already. The core decides, so that a cancelled request never leaves a
-        result in its dict.
+        Returns False when the answer is there already. The core decides, so that a cancelled request never
+        leaves a result in its dict.
         """
         return self.cancelled() or (self.request is not None and self.request.cancel())
 
@@ -80,9 +80,9 @@ class Pipeline:
     def __call__(self, request: Any) -> Any:
         """Run one dict, or a list of dicts as one submission, and wait.
 
-        Each dict gets what the nodes wrote, `result` above all, and is returned. Of a list the first error in order is
-        raised after all have ended; the others keep their results. Raises RequestError, QueueFull, DeadlineExceeded,
-        Closed, or what a backend raised.
+        Each dict gets what the nodes wrote, `result` above all, and is returned. Of a list the first error in
+        order is raised after all have ended; the others keep their results. Raises RequestError, QueueFull,
+        DeadlineExceeded, Closed, or what a backend raised.
         """
         if isinstance(request, list):
             return self._core.call_many(request)
@@ -136,8 +136,8 @@ class Pipeline:
 def pipe(source: str | Mapping[str, Any] | Any) -> Pipeline:
     """Plan and build a pipeline.
 
-    `source`: the path of a TOML file (text that ends in `.toml`, or an os.PathLike), a bracket expression, or a dict of
-    nodes. Raises ConfigError for what is wrong in it, BuildError for what cannot be made (a missing model).
+    `source`: the path of a TOML file (text that ends in `.toml`, or an os.PathLike), a bracket expression, or a
+    dict of nodes. Raises ConfigError for what is wrong in it, BuildError for what cannot be made (a missing model).
     """
     return Pipeline(plan(source))
 

@@ -138,7 +138,7 @@ def _import_one(name: str, directory: str, setting: Setting) -> None:
 
 
 def _is_loaded(path: str) -> bool:
-    """Say whether a module of this very file is there already, under whatever name: its classes are registered then."""
+    """Say whether a module of this very file, under whatever name, has registered its classes already."""
     real_path = os.path.realpath(path)
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return any(file and os.path.realpath(file) == real_path for file in files)
