@@ -1,7 +1,7 @@
 """Exceptions on their way back to a caller: the core calls this module when a request has failed.
 
-Each caller gets an exception of its own, so that tracebacks and notes of one do not grow with those of another;
-a note says in which node it happened.
+Each caller gets an exception of its own, so that tracebacks and notes of one do not grow with those of
+another; a note says in which node it happened.
 """
 
 from __future__ import annotations

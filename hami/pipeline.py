@@ -136,8 +136,9 @@ class Pipeline:
 def pipe(source: str | Mapping[str, Any] | Any) -> Pipeline:
     """Plan and build a pipeline.
 
-    `source`: the path of a TOML file (text that ends in `.toml`, or an os.PathLike), a bracket expression, or a
-    dict of nodes. Raises ConfigError for what is wrong in it, BuildError for what cannot be made (a missing model).
+    `source`: the path of a TOML file (text that ends in `.toml`, or an os.PathLike), a bracket expression, or
+    a dict of nodes. Raises ConfigError for what is wrong in it, BuildError for what cannot be made (a missing
+    model).
     """
     return Pipeline(plan(source))
 
