@@ -299,7 +299,8 @@ py::list PipelineObject::stats() const {
 void define_pipeline(py::module_& module) {
   pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1); });
   py::class_<RequestObject>(module, "Request", "A request on its way.")
-      .def("cancel", &RequestObject::cancel, "Answers it with `Cancelled`; false when it has its answer already.");
+      .def("cancel", &RequestObject::cancel,
+           "Answers it with `Cancelled`; false when it has its answer already.");
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(module, "Pipeline", "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("call", &PipelineObject::call, py::arg("request"))
