@@ -7,7 +7,7 @@ namespace {
 
 std::string text_of(PyObject* exception) {
   std::string text = Py_TYPE(exception)->tp_name;
-  PyObject* message = PyObject_Str(exception);
+  PyObject* message = survive_finalization([&] { return PyObject_Str(exception); });
   const char* characters = message == nullptr ? nullptr : PyUnicode_AsUTF8(message);
   if (characters != nullptr && *characters != '\0') text += std::string(": ") + characters;
   PyErr_Clear();
@@ -47,11 +47,13 @@ const char* class_of(ErrorKind kind) {
 // Calls hami.failures.NAME(args...). A new reference, or null with a Python error set.
 template <class... Args>
 PyObject* call_failures(const char* name, const char* format, Args... args) {
-  PyObject* module = PyImport_ImportModule("hami.failures");
-  if (module == nullptr) return nullptr;
-  PyObject* result = PyObject_CallMethod(module, name, format, args...);
-  Py_DECREF(module);
-  return result;
+  return survive_finalization([&]() -> PyObject* {
+    PyObject* module = PyImport_ImportModule("hami.failures");
+    if (module == nullptr) return nullptr;
+    PyObject* result = PyObject_CallMethod(module, name, format, args...);
+    Py_DECREF(module);
+    return result;
+  });
 }
 
 std::string note_of(const std::optional<FailureSite>& site) {
@@ -65,10 +67,19 @@ PyObject* to_python(const std::string& text) {
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
 }
 
-PyObject* own_error(const char* class_name, const std::string& code, const std::string& message,
-                    const std::string& help, const std::string& where, const std::string& note) {
-  return call_failures("make", "sNsNNN", class_name, to_python(message), code.c_str(),
-                       to_python(where), to_python(help), to_python(note));
+// What an exception of C++ says, in the form of `hami.errors`.
+struct Parts {
+  const char* class_name = "Error";
+  std::string code;
+  std::string message;
+  std::string help;
+  std::string where;
+};
+
+PyObject* own_error(const Parts& parts, const std::string& note) {
+  return call_failures("make", "sNsNNN", parts.class_name, to_python(parts.message),
+                       parts.code.c_str(), to_python(parts.where), to_python(parts.help),
+                       to_python(note));
 }
 
 }  // namespace
@@ -102,19 +113,28 @@ void throw_python_error() { std::rethrow_exception(take_python_error()); }
 PyObject* exception_object(const std::exception_ptr& error,
                            const std::optional<FailureSite>& site) {
   const std::string note = note_of(site);
+  PyObject* original = nullptr;
+  Parts parts;
+  // Python is called after the catch blocks, see error_of in owned.h.
   try {
     std::rethrow_exception(error);
   } catch (const PythonError& python) {
-    return call_failures("copy", "Os", python.exception(), note.c_str());
+    original = python.exception();
   } catch (const Error& own) {
-    return own_error(class_of(own.kind()), own.code(), own.message(), own.help(), own.where(),
-                     note);
+    parts = {class_of(own.kind()), own.code(), own.message(), own.help(), own.where()};
   } catch (const std::bad_alloc&) {
-    return own_error("Error", "out-of-memory", "a backend ran out of memory",
-                     "lower `max`, or send smaller requests", "", note);
+    parts.code = "out-of-memory";
+    parts.message = "a backend ran out of memory";
+    parts.help = "lower `max`, or send smaller requests";
   } catch (const std::exception& other) {
-    return own_error("Error", "backend-failed", other.what(), "", "", note);
+    parts.code = "backend-failed";
+    parts.message = other.what();
+  } catch (...) {
+    parts.code = "backend-failed";
+    parts.message = "a backend threw something that is no exception";
   }
+  if (original != nullptr) return call_failures("copy", "ON", original, to_python(note));
+  return own_error(parts, note);
 }
 
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {

@@ -1,6 +1,5 @@
 #include "bind/gil.h"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,30 +8,26 @@
 #include <vector>
 
 namespace hami::bind {
-namespace {
 
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
-// CPython before 3.14 ends a thread that wants the GIL of an ending interpreter by unwinding it,
-// which would run through destructors that need the GIL themselves. Sleeping is what 3.14 does.
-[[noreturn]] void sleep_for_ever() {
+void sleep_for_ever() {
   while (true) pause();
 }
 
-template <class Call>
-auto survive_finalization(Call call) {
-  try {
-    return call();
-  } catch (abi::__forced_unwind&) {
-    sleep_for_ever();
-  }
+namespace {
+
+// The interpreter is going away, or has gone: from then on only the thread that ends it may touch
+// objects, and PyGILState_Check answers yes to everybody.
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#else
+  return _Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#endif
 }
+
+bool is_main_thread() { return gettid() == getpid(); }
+
+bool holds_gil() { return !is_finalizing() && PyGILState_Check() != 0; }
 
 // Ends the thread state that a thread of the core got with its first run.
 struct ThreadStateOwner {
@@ -79,8 +74,11 @@ void release_later(std::vector<Entry> Released::* list, Entry entry) {
 }  // namespace
 
 GilAcquire::GilAcquire() {
-  if (PyGILState_Check()) return;
-  if (is_finalizing()) sleep_for_ever();
+  if (holds_gil()) return;
+  if (is_finalizing()) {
+    if (is_main_thread()) return;  // it ends the interpreter, and has the GIL to the last
+    sleep_for_ever();
+  }
   survive_finalization([] {
     if (PyThreadState* state = PyGILState_GetThisThreadState()) {
       PyEval_RestoreThread(state);
@@ -104,7 +102,7 @@ GilRelease::~GilRelease() {
 }
 
 PyHandle::~PyHandle() {
-  if (PyGILState_Check()) {
+  if (holds_gil()) {
     Py_DECREF(object_);
   } else {
     release_later(&Released::objects, object_);
@@ -126,15 +124,17 @@ void drain_released() {
     buffers.swap(all.buffers);
     all.has_any.store(false, std::memory_order_release);
   }
-  for (Py_buffer* buffer : buffers) {
-    PyBuffer_Release(buffer);
-    delete buffer;
-  }
-  for (PyObject* object : objects) Py_DECREF(object);
+  survive_finalization([&] {  // a destructor may be Python code
+    for (Py_buffer* buffer : buffers) {
+      PyBuffer_Release(buffer);
+      delete buffer;
+    }
+    for (PyObject* object : objects) Py_DECREF(object);
+  });
 }
 
 void release_buffer(Py_buffer* buffer) {
-  if (PyGILState_Check()) {
+  if (holds_gil()) {
     PyBuffer_Release(buffer);
     delete buffer;
   } else {

@@ -3,12 +3,27 @@
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
 
 #include <string>
 
 #include "core/value.h"
 
 namespace hami::bind {
+
+[[noreturn]] void sleep_for_ever();
+
+// Runs `call`, which may execute Python code or wait for the GIL. CPython before 3.14 ends a thread
+// that wants the GIL of an ending interpreter by unwinding it, through destructors that need the
+// GIL themselves; here such a thread sleeps for ever, as under 3.14.
+template <class Call>
+auto survive_finalization(Call call) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind&) {
+    sleep_for_ever();
+  }
+}
 
 // Holds the GIL for a scope, on any thread; nests. When the interpreter is going away the thread
 // sleeps for ever instead of unwinding through the core.
@@ -57,7 +72,7 @@ void drain_released();
 // Releases the buffer now, or with the next drain on threads without the GIL.
 void release_buffer(Py_buffer* buffer);
 
-// Calls `callable(*args)`; keeps the thread asleep for ever if the interpreter ends meanwhile.
+// Calls `callable(*args)`, and survives the end of the interpreter.
 // REQUIRES: the GIL.
 PyObject* call_python(PyObject* callable, PyObject* const* args, size_t num_args);
 

@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include <exception>
 #include <utility>
 
 #include "bind/errors.h"
@@ -36,6 +37,18 @@ inline Owned checked(PyObject* object) {
 
 inline void check(int status) {
   if (status < 0) throw_python_error();
+}
+
+// What `call` throws, or null. Python must not be called inside a catch block: should the
+// interpreter end meanwhile, a second exception on top of the caught one would end the process.
+template <class Call>
+std::exception_ptr error_of(Call call) {
+  try {
+    call();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 }  // namespace hami::bind

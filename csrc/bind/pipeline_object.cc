@@ -72,11 +72,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     {
       // Loading a model may take long; other threads of the interpreter go on meanwhile.
       const GilRelease no_gil;
-      try {
-        pipeline_ = Pipeline::create(std::move(read));
-      } catch (...) {
-        error = std::current_exception();
-      }
+      error = error_of([&] { pipeline_ = Pipeline::create(std::move(read)); });
     }
     if (error != nullptr) raise(error);
   }
@@ -147,7 +143,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     check_is_not_in_child();
     std::vector<Ref<Request>> requests;
     size_t num_claimed = 0;
-    try {
+    const auto error = error_of([&] {
       for (py::handle dict : dicts) {
         if (!in_flight_.insert(dict.ptr()).second) {
           throw Error(ErrorKind::kRequest, "request-in-flight",
@@ -157,23 +153,17 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
         ++num_claimed;
         requests.push_back(read_request(pipeline_, dict.ptr()));
       }
-    } catch (...) {
-      const auto error = std::current_exception();
-      for (size_t i = 0; i < num_claimed; ++i) forget(py::object(dicts[i]).ptr());
-      raise(error);
-    }
-    return requests;
+    });
+    if (error == nullptr) return requests;
+    for (size_t i = 0; i < num_claimed; ++i) forget(py::object(dicts[i]).ptr());
+    raise(error);
   }
 
   void start(const std::vector<Ref<Request>>& requests, const py::sequence& dicts) {
     std::exception_ptr error;
     {
       const GilRelease no_gil;
-      try {
-        pipeline_->submit(requests);
-      } catch (...) {
-        error = std::current_exception();
-      }
+      error = error_of([&] { pipeline_->submit(requests); });
     }
     if (error == nullptr) return;
     for (py::handle dict : dicts) forget(dict.ptr());
@@ -227,11 +217,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
         if (failed == nullptr) failed = &requests[i];
         continue;
       }
-      try {
-        write_output(*requests[i], dict);
-      } catch (...) {
-        raise(std::current_exception());
-      }
+      const auto error = error_of([&] { write_output(*requests[i], dict); });
+      if (error != nullptr) raise(error);
     }
     if (interruption != nullptr) raise(interruption);
     if (failed != nullptr) raise((*failed)->error, (*failed)->site);
@@ -246,21 +233,15 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 void Callback::on_answered(Request& request) noexcept {
   const GilAcquire gil;
   owner_->forget(dict_->get());
-  Owned error(Py_NewRef(Py_None));
-  if (request.error != nullptr) {
-    error = Owned(exception_object(request.error, request.site));
-  } else {
-    try {
-      write_output(request, dict_->get());
-    } catch (...) {
-      error = Owned(exception_object(std::current_exception(), {}));
-    }
-  }
+  std::exception_ptr failure = request.error;
+  if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
+  const Owned error(failure == nullptr ? Py_NewRef(Py_None)
+                                       : exception_object(failure, request.site));
   PyObject* const args[] = {error.get()};
   Owned returned;
   if (error) returned = Owned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.
-  if (!returned) PyErr_WriteUnraisable(on_done_->get());
+  if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(on_done_->get()); });
   // The request may outlive its answer in the caller's hands; the future must not outlive it there.
   dict_ = nullptr;
   on_done_ = nullptr;

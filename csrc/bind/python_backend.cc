@@ -96,8 +96,10 @@ Ref<PyHandle> make_instance(Build& build) {
   const Owned module = checked(PyImport_ImportModule("hami.backend"));
   const Owned params = to_dict(build.params().values(), nullptr);
   PyObject* const host = static_cast<PyHandle*>(build.expr().host.get())->get();
-  PyObject* instance = PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(),
-                                           static_cast<const PyHandle&>(options->as_any()).get());
+  PyObject* instance = survive_finalization([&] {
+    return PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(),
+                               static_cast<const PyHandle&>(options->as_any()).get());
+  });
   if (instance == nullptr) throw_python_error();
   return make_ref<PyHandle>(instance);
 }

@@ -101,8 +101,9 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   const int has_stale_result = PyDict_Contains(dict, result_name.get());
   check(has_stale_result);
   if (has_stale_result != 0) {
-    check(PyDict_CheckExact(dict) ? PyDict_DelItem(dict, result_name.get())
-                                  : PyObject_DelItem(dict, result_name.get()));
+    check(PyDict_CheckExact(dict)
+              ? PyDict_DelItem(dict, result_name.get())
+              : survive_finalization([&] { return PyObject_DelItem(dict, result_name.get()); }));
   }
   request->input.reserve(pipeline->reads().size());
   for (const Key& key : pipeline->reads()) {
@@ -125,7 +126,9 @@ void write_output(Request& request, PyObject* dict) {
     const Owned object = checked(from_value(value));
     // Subclasses such as OrderedDict keep books of their own.
     check(PyDict_CheckExact(dict) ? PyDict_SetItem(dict, name.get(), object.get())
-                                  : PyObject_SetItem(dict, name.get(), object.get()));
+                                  : survive_finalization([&] {
+                                      return PyObject_SetItem(dict, name.get(), object.get());
+                                    }));
   }
 }
 

@@ -107,7 +107,7 @@ Ref<Tensor> from_buffer(PyObject* object) {
 
 Ref<Tensor> from_dlpack(PyObject* object) {
   PyObject* export_method = PyObject_GetAttrString(object, "__dlpack__");
-  PyObject* capsule = export_method == nullptr ? nullptr : PyObject_CallNoArgs(export_method);
+  PyObject* capsule = export_method == nullptr ? nullptr : call_python(export_method, nullptr, 0);
   Py_XDECREF(export_method);
   if (capsule == nullptr || !PyCapsule_IsValid(capsule, dlpack::kCapsuleName)) {
     PyErr_Clear();
@@ -203,7 +203,7 @@ PyObject* from_tensor(Ref<Tensor> tensor) {
   py::object object = py::cast(TensorObject{std::move(tensor)});
   if (!is_plain || numpy_asarray() == nullptr) return object.release().ptr();
   PyObject* const args[] = {object.ptr()};
-  return PyObject_Vectorcall(numpy_asarray(), args, 1, nullptr);
+  return call_python(numpy_asarray(), args, 1);
 }
 
 void define_tensor(py::module_& module) {
