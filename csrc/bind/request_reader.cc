@@ -22,7 +22,7 @@ PyObject* look_up(PyObject* dict, const Key& key) {
 }
 
 std::string repr(PyObject* object) {
-  const Owned text(PyObject_Repr(object));
+  const Owned text(survive_finalization([&] { return PyObject_Repr(object); }));
   const char* characters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   PyErr_Clear();
   std::string shown = characters == nullptr ? Py_TYPE(object)->tp_name : characters;

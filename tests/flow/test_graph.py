@@ -1,4 +1,4 @@
-"""Laws of the graph: chains, entries, outputs, `or` nodes and branches that run side by side."""
+"""Laws of the graph: chains, entries, outputs, and branches that run side by side."""
 
 from __future__ import annotations
 
@@ -216,97 +216,6 @@ def test_an_error_of_one_branch_is_the_answer_and_the_other_ends_quietly(open_pi
     assert request == {"data": 0}
     slow.open()
     assert pipeline({"data": 1})["result"] == 1
-
-
-# --- or -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def try_both(open_pipe: Any) -> hami.Pipeline:
-    """A pipeline whose second node helps where the first one gives no result."""
-
-    def only_even(batch: list[dict[str, Any]]) -> None:
-        for item in batch:
-            item["asked"] = True
-            if item["data"] % 2 == 0:
-                item["result"] = "even"
-
-    hami.register("OnlyEven", only_even)
-    hami.register("Fallback", lambda batch: [("fallback", item["data"]) for item in batch])
-    hami.register("Last", lambda batch: [["last", item["data"]] for item in batch])
-    return open_pipe(
-        {
-            "even": {"backend": "OnlyEven", "next": "other"},
-            "other": {"backend": "Fallback", "or": True, "next": "last"},
-            "last": {"backend": "Last"},
-        }
-    )
-
-
-def test_an_or_node_runs_only_where_there_is_no_result(try_both: hami.Pipeline) -> None:
-    assert try_both({"data": 2})["result"] == ["last", "even"]
-    assert try_both({"data": 3})["result"] == ["last", ("fallback", 3)]
-    assert try_both.stats()[1]["items"] == 1
-
-
-def test_keys_written_before_an_or_node_stay(try_both: hami.Pipeline) -> None:
-    for number in (2, 3):
-        assert try_both({"data": number})["asked"] is True
-
-
-def test_a_list_is_split_between_the_ways_of_an_or_node(try_both: hami.Pipeline) -> None:
-    answers = [request["result"][1] for request in try_both([{"data": i} for i in range(6)])]
-    assert answers == ["even", ("fallback", 1), "even", ("fallback", 3), "even", ("fallback", 5)]
-
-
-def test_the_value_none_counts_as_a_result_for_or(open_pipe: Any, register: Any) -> None:
-    register(Nothing=lambda item: None, Other=lambda item: "other")
-    pipeline = open_pipe({"a": {"backend": "Nothing", "next": "b"}, "b": {"backend": "Other", "or": True}})
-    assert pipeline({"data": 0}) == {"data": 0, "result": None}
-
-
-def test_an_or_node_at_the_end_answers_either_way(open_pipe: Any) -> None:
-    hami.register("Never", lambda batch: None)
-    pipeline = open_pipe({"a": {"backend": "Never", "next": "b"}, "b": {"backend": "Pow", "or": True}})
-    assert pipeline({"data": 3})["result"] == 9
-    pipeline = open_pipe({"a": {"backend": "Pow", "next": "b"}, "b": {"backend": "Never", "or": True}})
-    assert pipeline({"data": 3})["result"] == 9
-
-
-def test_or_works_inside_s_as_well(open_pipe: Any) -> None:
-    hami.register("Never", lambda batch: None)
-    assert open_pipe("S[Never, (or)Pow]")({"data": 3})["result"] == 9
-    assert open_pipe("S[Pow, (or)Never]")({"data": 3})["result"] == 9
-    assert open_pipe("S[Never, (or)Pow, (or)Never, Pow]")({"data": 3})["result"] == 81
-
-
-def test_without_or_a_missing_result_names_the_node(open_pipe: Any) -> None:
-    hami.register("Never", lambda batch: None)
-    pipeline = open_pipe({"a": {"backend": "Never", "next": "b"}, "b": {"backend": "Identity"}})
-    with pytest.raises(hami.RequestError, match=r"`a`.*`result`"):
-        pipeline({"data": 3})
-
-
-def test_when_the_last_or_node_gives_nothing_the_request_fails(open_pipe: Any) -> None:
-    hami.register("Never", lambda batch: None)
-    pipeline = open_pipe({"a": {"backend": "Never", "next": "b"}, "b": {"backend": "Never", "or": True}})
-    with pytest.raises(hami.RequestError, match=r"`b`.*`result`"):
-        pipeline({"data": 3})
-
-
-def test_the_plain_successor_of_a_node_without_result_is_skipped(open_pipe: Any, probe: Any) -> None:
-    hami.register("Never", lambda batch: None)
-    plain = probe("Plain")
-    pipeline = open_pipe(
-        {
-            "output": "fallback",
-            "a": {"backend": "Never", "next": "plain,fallback"},
-            "plain": {"backend": "Plain"},
-            "fallback": {"backend": "Pow", "or": True},
-        }
-    )
-    assert pipeline({"data": 3})["result"] == 9
-    assert plain.items == []
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -209,6 +209,31 @@ def test_options_are_shared_within_an_expression_and_not_beyond(open_pipe: Any) 
     )
 
 
+# --- traits ---------------------------------------------------------------------------------------
+
+ODD_TRAITS = [
+    *[("batch_range", odd) for odd in ("x", None, 5, (), (1,), (1, 2, 3), (0, None), (2, 1), (-1, -1))],
+    *[("batch_range", odd) for odd in ((1.5, 2), (1, "x"), (1, 2**70), (True, False))],
+    *[("group_by", odd) for odd in (5, None, "shapes")],
+]
+
+
+@pytest.mark.parametrize("form", ["class", "object", "function"])
+@pytest.mark.parametrize(("name", "value"), ODD_TRAITS)
+def test_an_odd_trait_is_refused_by_name_when_it_is_registered(form: str, name: str, value: Any) -> None:
+    class Odd:
+        def forward(self, batch: list[dict[str, Any]]) -> list[int]:
+            return [0 for _ in batch]
+
+    def odd(batch: list[dict[str, Any]]) -> list[int]:
+        return [0 for _ in batch]
+
+    target: Any = {"class": Odd, "object": Odd(), "function": odd}[form]
+    setattr(target, name, value)
+    with pytest.raises(hami.ConfigError, match=name):
+        hami.register("Odd", target)
+
+
 # --- building -------------------------------------------------------------------------------------
 
 
