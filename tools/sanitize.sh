@@ -63,11 +63,13 @@ PATH="$PWD/$venv/bin:$PATH" "$env/bin/python" -m pip install --quiet --disable-p
     --config-settings=build-dir="$folder/core" \
     --config-settings=install.strip=false --config-settings=cmake.define.HAMI_SANITIZER="$sanitizer"
 # Sanitizers make everything about ten times slower; a time limit meant for plain runs would only cut tests short.
-LD_PRELOAD=$preload fixed "$env/bin/python" -m pytest "${tests[@]}" -p no:cacheprovider --timeout=600
+status=0
+LD_PRELOAD=$preload fixed "$env/bin/python" -m pytest "${tests[@]}" -p no:cacheprovider --timeout=600 || status=$?
 
 if compgen -G "$reports.*" >/dev/null; then
     printf '==> reports\n'
     cat "$reports".*
     exit 1
 fi
+((status == 0)) || exit "$status"
 printf '==> -fsanitize=%s found nothing\n' "$sanitizer"
