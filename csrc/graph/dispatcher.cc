@@ -186,8 +186,8 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   const Node& node = pipeline_.node(visit->node);
   const bool has_result = visit->dict.has(keys::result);
   if (node.is_kept) {
-    request->kept[static_cast<size_t>(visit->node)] = {visit->dict, visit->carried,
-                                                       was_skipped || !has_result, has_result};
+    request->kept[static_cast<size_t>(visit->node)] = {visit->dict, visit->carried, visit->base,
+                                                       visit->rows, was_skipped,    has_result};
   }
   if (node.is_output && has_result) {
     Dict output = visit->carried;
@@ -237,11 +237,27 @@ void Dispatcher::skip(const Ref<Request>& request, int node, Visits& ready) cons
 void Dispatcher::arrive(const Ref<Request>& request, int node, Visits& ready) const {
   auto& num_pending = request->num_pending[static_cast<size_t>(node)];
   if (num_pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  const auto& predecessors = pipeline_.node(node).predecessors;
-  const bool is_reached = std::ranges::any_of(predecessors, [&](int predecessor) {
-    return request->kept[static_cast<size_t>(predecessor)].has_arrived;
-  });
-  if (!is_reached) return skip(request, node, ready);
+  const Node& joined = pipeline_.node(node);
+  const auto output_of = [&](int predecessor) -> const NodeOutput& {
+    return request->kept[static_cast<size_t>(predecessor)];
+  };
+  const auto with_result = std::ranges::find_if(
+      joined.predecessors, [&](int predecessor) { return output_of(predecessor).has_arrived; });
+  const bool has_result = with_result != joined.predecessors.end();
+  if (joined.plan->is_or && has_result) {
+    // Nothing to do: the frame with the result passes by.
+    const NodeOutput& output = output_of(*with_result);
+    auto passing = std::make_unique<Visit>(request, node);
+    passing->dict = output.dict;
+    passing->carried = output.carried;
+    passing->base = output.base;
+    passing->rows = output.rows;
+    return advance(std::move(passing), true, ready);
+  }
+  const bool has_run = std::ranges::any_of(
+      joined.predecessors, [&](int predecessor) { return !output_of(predecessor).is_absent; });
+  const bool is_wanted = joined.plan->is_or ? has_run : has_result;
+  if (!is_wanted) return skip(request, node, ready);
   ready.push_back(join(request, node));
 }
 
@@ -255,6 +271,9 @@ std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) c
     if (source != nullptr && source->is_absent) continue;
     const Value* value = (is_input ? request->input : source->dict).find(edge.source_key);
     if (value == nullptr) {
+      // A node that gave no result may lack other keys as well; like those of a skipped node they
+      // are simply absent.
+      if (source != nullptr && !source->has_arrived) continue;
       const std::string from = is_input ? "input" : pipeline_.node(edge.source).plan->name;
       visit->error = missing_key(plan, from, edge.source_key);
       break;

@@ -31,7 +31,9 @@ class Completion {
 struct NodeOutput {
   Dict dict;
   Dict carried;
-  bool is_absent = true;     // the node did not run, or gave no result: nothing to map
+  Ref<Object> base;
+  int64_t rows = 1;
+  bool is_absent = true;     // the node did not run: nothing to map
   bool has_arrived = false;  // a result came this way, made by the node or passed by it
 };
 

@@ -307,7 +307,10 @@ void InstanceDispatcher::close() noexcept {
   is_closed_ = true;
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
-  for (Task* task : aftermath.ended) task->error = refusal::closed(node_name_);
+  for (Task* task : aftermath.ended) {
+    if (task->is_abandoned()) ++stats_.num_dropped;
+    task->error = refusal::closed(node_name_);
+  }
   if (is_full_.exchange(false)) aftermath.has_room_again = true;
   for (const auto& instance : instances_) {
     aftermath.woken.push_back(instance.get());

@@ -115,6 +115,21 @@ TEST_CASE("an `or` node that passes a result by still lets a join behind it run"
   CHECK(result_of(run(plan.build(), number(3))) == 9);
 }
 
+TEST_CASE("an `or` node with a map runs on what the map says, or is passed by") {
+  for (const char* first : {"TestSilent", "Pow"}) {
+    PlanMaker plan;
+    const int a = plan.add("a", first);
+    const int b = plan.add("b", "TestNote", {a});
+    plan.at(b).is_or = true;
+    plan.map(b, {{MapEdge::kInput, "data", "data"}});
+    plan.add("c", "Identity", {b});
+    const auto request = run(plan.build(), number(3));
+    const bool is_silent = first == std::string("TestSilent");
+    CHECK(result_of(request) == (is_silent ? 3 : 9));
+    CHECK(request->output.has(Key("note")) == is_silent);
+  }
+}
+
 TEST_CASE("an error ends the request at once and names where it happened") {
   PlanMaker plan;
   const int a = plan.add("a", "Identity");
