@@ -243,6 +243,7 @@ def _register(name: str, target: Any) -> Any:
     is_class = isinstance(target, type) or inspect.isroutine(target)
     if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
         raise _refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
+    _check_traits(name, target)
     declaration = declaration_of(name, target) if is_class else None
     with _lock:
         old = _instances.get(name) or (_classes[name].python if name in _classes else None)
@@ -281,14 +282,13 @@ def declaration_of(name: str, target: Any) -> Declaration:
     extra = family if family in FAMILY_MODULES else ""
     if not isinstance(target, type):
         return Declaration(name, doc, family, extra, python=target)
-    _check_traits(name, target)
     params = declared_params(target)
     has_init = callable(getattr(target, "init", None)) and getattr(target, "init", None) is not Backend.init
     takes_any_key = has_init and not params
     return Declaration(name, doc, family, extra, params, takes_any_key=takes_any_key, python=target)
 
 
-def _check_traits(name: str, target: type) -> None:
+def _check_traits(name: str, target: Any) -> None:
     batch_range = getattr(target, "batch_range", Backend.batch_range)
     if not isinstance(batch_range, property) and not _is_batch_range(batch_range):
         help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
@@ -302,7 +302,11 @@ def _is_batch_range(value: Any) -> bool:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         return False
     low, high = value
-    return isinstance(low, int) and low >= 1 and (high is None or (isinstance(high, int) and high >= low))
+    return isinstance(low, int) and low >= 1 and (high is None or (_is_int64(high) and high >= low))
+
+
+def _is_int64(value: Any) -> bool:
+    return isinstance(value, int) and value < 2**63
 
 
 def declared_params(target: type) -> tuple[Param, ...]:
