@@ -302,11 +302,8 @@ def _is_batch_range(value: Any) -> bool:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         return False
     low, high = value
-    return isinstance(low, int) and low >= 1 and (high is None or (_is_int64(high) and high >= low))
-
-
-def _is_int64(value: Any) -> bool:
-    return isinstance(value, int) and value < 2**63
+    is_bounded = isinstance(high, int) and low <= high < 2**63 if isinstance(low, int) else False
+    return isinstance(low, int) and low >= 1 and (high is None or is_bounded)
 
 
 def declared_params(target: type) -> tuple[Param, ...]:
