@@ -186,6 +186,11 @@ def test_an_error_wins_over_a_result_of_the_same_item(open_pipe: Any) -> None:
         open_pipe("BothKeys")({"data": 1})
 
 
+def test_an_error_of_none_is_no_error(open_pipe: Any) -> None:
+    hami.register("Fine", lambda batch: [item.update(error=None, result=1) for item in batch] and None)
+    assert open_pipe("Fine")({"data": 1})["result"] == 1
+
+
 def test_the_rest_of_a_chain_runs_for_the_healthy_items_only(open_pipe: Any, probe: Any) -> None:
     hami.register("Refuse", refuse_negative)
     last = probe("Last")

@@ -208,6 +208,27 @@ def test_multiprocessing_works_with_a_pipeline_in_every_process() -> None:
     assert output_of(body) == "[0, 1, 4, 9]"
 
 
+def test_forks_while_other_threads_call_leave_a_working_child() -> None:
+    body = f"""{FORK}
+pipes = [hami.pipe(x) for x in ("Identity", "Identities", "Echo")]
+is_over = threading.Event()
+def hammer(pipe):
+    while not is_over.is_set():
+        pipe({{"data": object(), "deadline_ms": 1e6}})
+callers = [threading.Thread(target=hammer, args=(pipe,)) for pipe in pipes * 2]
+for caller in callers:
+    caller.start()
+def work():
+    with hami.pipe({{"a": {{"backend": "Echo", "next": "b"}}, "b": {{"backend": "Identities"}}}}) as mine:
+        return mine({{"data": 3, "x": object(), "deadline_ms": 1e6}})["result"]
+print({{in_child(work) for _ in range(15)}})
+is_over.set()
+for caller in callers:
+    caller.join()
+"""
+    assert output_of(body) == "{'3'}"
+
+
 # --- signals --------------------------------------------------------------------------------------
 
 INTERRUPT = """
@@ -276,6 +297,30 @@ def test_a_signal_whose_handler_returns_does_not_disturb_the_call() -> None:
     print(pipe({"data": "answer"})["result"], len(seen) >= 5)
     """
     assert output_of(body) == "answer True"
+
+
+def test_a_signal_handler_may_call_and_close_pipelines() -> None:
+    body = """
+    other, pipe = hami.pipe("Pow"), hami.pipe("Hold")
+    def on_signal(number, frame):
+        print(other({"data": 3})["result"])
+        pipe.close(timeout=0)
+    signal.signal(signal.SIGTERM, on_signal)
+    has_ended = threading.Event()
+    def send():
+        inside.wait()
+        while not has_ended.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+            has_ended.wait(5)
+    threading.Thread(target=send).start()
+    try:
+        pipe({"data": 1})
+    except hami.Closed:
+        has_ended.set()
+        print("closed")
+    gate.set()
+    """
+    assert output_of(body).splitlines() == ["9", "closed"]
 
 
 def test_an_uncaught_ctrl_c_ends_the_process_as_usual() -> None:
