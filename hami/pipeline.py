@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import math
 import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import Any, overload
 
 from . import _core
-from .errors import Cancelled
+from .errors import Cancelled, RequestError
 from .plan import Plan, plan
 
 Dict = dict[str, Any]
@@ -113,8 +114,19 @@ class Pipeline:
         """Stop admission, wait up to `timeout` seconds for what is inside, and fail the rest with Closed.
 
         Returns whether everything ended by itself. An instance inside user code then is left to end alone.
+        Raises RequestError for a timeout that is no number.
         """
-        return self._core.close(timeout)
+        try:
+            seconds = float(timeout)
+        except (TypeError, ValueError):
+            seconds = math.nan
+        if math.isnan(seconds):
+            raise RequestError(
+                f"`timeout` must be a number of seconds, got `{timeout!r}`",
+                code="request-timeout",
+                help="use 0 to wait for nothing",
+            ) from None
+        return self._core.close(seconds)
 
     def __enter__(self) -> Pipeline:
         return self

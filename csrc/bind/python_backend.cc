@@ -72,6 +72,7 @@ class PythonBackend final : public Backend {
   bool read_flag(const char* name) const;
   // What user code set, or returned, goes into the items.
   void take_results(Batch batch, const std::vector<Owned>& dicts, PyObject* returned) const;
+  std::exception_ptr error_of_item(PyObject* object) const;
   void take_changes(Item& item, PyObject* before, PyObject* dict) const;
   void take_removals(Item& item, PyObject* before, PyObject* dict) const;
 
@@ -173,6 +174,19 @@ void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,
   }
 }
 
+// What user code put under `error`: an exception, or a class of one as `raise` accepts it.
+std::exception_ptr PythonBackend::error_of_item(PyObject* object) const {
+  if (PyExceptionInstance_Check(object)) return to_error(object);
+  if (!PyExceptionClass_Check(object)) {
+    return std::make_exception_ptr(
+        Error(ErrorKind::kRequest, "backend-error-type",
+              std::string("a backend set `error` to a `") + Py_TYPE(object)->tp_name + "`",
+              "set it to an exception", "node `" + node_name_ + "`"));
+  }
+  const Owned exception = checked(call_python(object, nullptr, 0));
+  return to_error(exception.get());
+}
+
 void PythonBackend::take_changes(Item& item, PyObject* before, PyObject* dict) const {
   PyObject* name = nullptr;
   PyObject* object = nullptr;
@@ -187,8 +201,8 @@ void PythonBackend::take_changes(Item& item, PyObject* before, PyObject* dict) c
                   "a backend set a key of type " + quoted(Py_TYPE(name)->tp_name),
                   "use text as keys", "node `" + node_name_ + "`");
     }
-    if (key == keys::error && PyExceptionInstance_Check(object)) {
-      item.error = to_error(object);
+    if (key == keys::error && object != Py_None) {
+      item.error = error_of_item(object);
     } else {
       item.dict.set(key, to_value(object, load_->container_depth));
     }

@@ -69,8 +69,9 @@ TimePoint read_deadline(PyObject* dict, double default_ms) {
     }
     deadline_ms = std::min(deadline_ms, asked);
   }
-  // Further away than any process lives is no deadline.
-  constexpr double kNever = 1e15;
+  // Thirty years: further away than any process lives is no deadline, and the clock's nanoseconds
+  // would overflow before three hundred.
+  constexpr double kNever = 1e12;
   if (deadline_ms >= kNever) return TimePoint::max();
   return Clock::now() + std::chrono::duration_cast<Duration>(
                             std::chrono::duration<double, std::milli>(deadline_ms));

@@ -123,6 +123,11 @@ class ForEach final : public Operator {
         on_error_(parse_on_error(build.params().get_str("on_error"))) {
     for (const Value& key : build.params().get_list("pass")) {
       pass_.push_back(Key::intern(key.as_text()));
+      if (pass_.back() != keys::data && pass_.back() != keys::result) continue;
+      throw Error(ErrorKind::kBuild, "build-foreach-pass",
+                  "`pass` cannot name " + quoted(key.as_text()) +
+                      ": in a child `data` is the element and `result` is what becomes of it",
+                  "copy it to a key of another name, and pass that one");
     }
   }
 

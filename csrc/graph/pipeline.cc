@@ -107,9 +107,8 @@ void Pipeline::collect_needs() {
     reads_everything_ |= node.entry->traits().reads_everything;
     load_->container_depth += node.entry->container_depth();
     if (!node.plan->map) continue;
-    for (const MapEdge& edge : *node.plan->map) {
-      if (edge.source == MapEdge::kInput) reads_.push_back(edge.source_key);
-    }
+    // Also a key mapped from a node may be the caller's own, which only passed through that node.
+    for (const MapEdge& edge : *node.plan->map) reads_.push_back(edge.source_key);
   }
   std::ranges::sort(reads_, {}, &Key::text);
   const auto repeated = std::ranges::unique(reads_);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
@@ -71,10 +72,18 @@ std::vector<std::shared_ptr<BackgroundThread>> BackgroundThread::find_all(Build&
 
 void BackgroundThread::launch(std::function<void()> work) {
   has_ended = false;
-  thread = std::thread([name = site_.node, index = site_.instance, work = std::move(work)] {
-    name_this_thread(name, index);
-    work();
-  });
+  try {
+    thread = std::thread([name = site_.node, index = site_.instance, work = std::move(work)] {
+      name_this_thread(name, index);
+      work();
+    });
+  } catch (const std::system_error& error) {
+    has_ended = true;  // nobody must wait for a thread that never was
+    throw Error(ErrorKind::kBuild, "build-thread",
+                "the thread of instance " + std::to_string(site_.instance) + " of node " +
+                    quoted(site_.node) + " cannot be started: " + error.what(),
+                "lower `instance_num`, or raise the limits of the process");
+  }
 }
 
 int64_t BackgroundThread::run(std::span<Task* const> tasks) {

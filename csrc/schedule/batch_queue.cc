@@ -50,9 +50,8 @@ void BatchQueue::push(Task& task) {
     groups_.push_back({task.group, {}, task.arrival});
     group = groups_.end() - 1;
   }
-  // Tasks mostly arrive in order, so the place is found at the end; equals keep arrival order.
-  auto place = group->tasks.end();
-  while (place != group->tasks.begin() && (*(place - 1))->order > task.order) --place;
+  // Equals keep the order of arrival.
+  const auto place = std::ranges::upper_bound(group->tasks, task.order, {}, &Task::order);
   group->tasks.insert(place, &task);
   group->first_arrival = std::min(group->first_arrival, task.arrival);
   ++size_;

@@ -350,3 +350,10 @@ def test_a_timer_thread_may_close_the_pipeline(open_pipe: Any, probe: Any) -> No
     pipeline.submit({"data": 1, "deadline_ms": 5}).add_done_callback(on_late)
     assert is_closed.wait(10)
     seen.open()
+
+
+@pytest.mark.parametrize("timeout", ["soon", [], float("nan")])
+def test_something_else_than_seconds_is_refused_in_plain_words(open_pipe: Any, timeout: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="timeout") as caught:
+        open_pipe("Identities").close(timeout)
+    assert "incompatible function arguments" not in str(caught.value)

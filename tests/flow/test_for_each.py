@@ -144,6 +144,11 @@ def test_pass_takes_several_keys(open_pipe: Any, probe: Any, how: str) -> None:
     assert pipeline({"data": [1], "a": 1, "b": 2, "c": 3})["result"] == [["a", "b", "data"]]
 
 
+def test_data_cannot_be_passed_since_it_is_the_element(each: Any) -> None:
+    with pytest.raises((hami.ConfigError, hami.BuildError), match="data"):
+        each("Identity", "key=boxes, pass=[data]")
+
+
 def test_a_key_to_pass_may_be_absent(each: Any, probe: Any) -> None:
     probe(work=sorted)
     assert each("Probe", "pass=[mine]")({"data": [1]})["result"] == [["data"]]

@@ -341,3 +341,16 @@ def test_a_key_that_is_no_text_is_an_error_of_that_item(open_pipe: Any, key: Any
     with pytest.raises(hami.RequestError, match="key"):
         open_pipe({"backend": "OddKey", "max": 3, "batching_timeout": FOR_EVER_MS})(requests)
     assert [request.get("result") for request in requests] == [0, None, 0]
+
+
+def test_an_exception_class_fails_an_item_like_an_exception(open_pipe: Any) -> None:
+    hami.register("Lazy", lambda batch: [item.update(error=ValueError) for item in batch] and None)
+    with pytest.raises(ValueError):
+        open_pipe("Lazy")({"data": 1})
+
+
+@pytest.mark.parametrize("error", ["text", 5, object, [ValueError()]])
+def test_an_error_that_is_no_exception_is_an_error_of_the_backend(open_pipe: Any, error: Any) -> None:
+    hami.register("Odd", lambda batch: [item.update(error=error, result=1) for item in batch] and None)
+    with pytest.raises(hami.RequestError, match="`error`"):
+        open_pipe("Odd")({"data": 1})

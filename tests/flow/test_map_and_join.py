@@ -95,6 +95,19 @@ def test_one_source_key_may_go_to_several_keys(open_pipe: Any) -> None:
     assert pipeline({"data": value})["result"] == {"x": value, "y": value}
 
 
+@pytest.mark.parametrize("backend", ["Identity", "Write"])
+def test_a_callers_key_can_be_mapped_from_a_node_it_passed(open_pipe: Any, backend: str) -> None:
+    pipeline = open_pipe(
+        {
+            "a": {"backend": backend, "next": "b"},
+            "b": {"backend": "Identity", "next": "c"},
+            "c": {"backend": "Show", "map": "a[mine:m],b[mine:n]"},
+        }
+    )
+    mine = object()
+    assert pipeline({"data": 1, "mine": mine})["result"] == {"m": mine, "n": mine}
+
+
 def test_context_travels_through_maps(open_pipe: Any) -> None:
     context = object()
     pipeline = open_pipe(diamond("left[result:data]"))

@@ -327,3 +327,16 @@ def test_an_uncaught_ctrl_c_ends_the_process_as_usual() -> None:
     ended = run(f"pipe = hami.pipe('Hold')\n{INTERRUPT}\npipe({{'data': 1}})")
     assert ended.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in ended.stderr
+
+
+def test_too_many_threads_are_a_build_error() -> None:
+    body = """
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    try:
+        hami.pipe({"backend": "Identities", "instance_num": 4096})
+    except hami.BuildError as error:
+        print("instance_num" in error.help)
+    print(hami.pipe("Pow")({"data": 3})["result"], len(os.listdir("/proc/self/task")) < 50)
+    """
+    assert output_of(body).splitlines() == ["True", "9 True"]
