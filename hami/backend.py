@@ -290,6 +290,10 @@ def declaration_of(name: str, target: Any) -> Declaration:
 
 def _check_traits(name: str, target: Any) -> None:
     batch_range = getattr(target, "batch_range", Backend.batch_range)
+    forward = target if inspect.isroutine(target) else target.forward
+    if inspect.isgeneratorfunction(forward) and batch_range not in ((1, None), (1, 1)):
+        help = "remove `batch_range`: a generator takes one item and yields its partial results"
+        raise _refuse(name, f"`forward` of `{name}` is a generator for batches of `{batch_range}`", help)
     if not isinstance(batch_range, property) and not _is_batch_range(batch_range):
         help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
         raise _refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)

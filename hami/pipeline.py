@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, overload
@@ -18,6 +19,7 @@ from typing import Any, overload
 from . import _core
 from .errors import Cancelled, RequestError
 from .plan import Plan, plan
+from .stream import Stream, iterate
 
 Dict = dict[str, Any]
 
@@ -93,13 +95,38 @@ class Pipeline:
         """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
         return self._start(request, _as_it_is)
 
-    def _start(self, request: Dict, translate: Callable[[BaseException], BaseException]) -> RequestFuture:
+    def stream(self, request: Dict) -> Stream:
+        """Start one dict and return an iterator over its partial results.
+
+        What a generator at the output node yields comes out while it runs; any other pipeline gives its one
+        result. The dict is complete when the iteration ends. Raises QueueFull, RequestError or Closed at
+        once, and what the request fails with from `next`.
+        """
+        future = self._start(request, _fit_for_await, is_streamed=True)
+        assert future.request is not None
+        return Stream(future, future.request)
+
+    async def astream(self, request: Dict) -> AsyncGenerator[Any]:
+        """The same for `async for`. Closing the iterator, or cancelling its task, cancels the request."""
+        future = self._start(request, _fit_for_await, is_streamed=True)
+        assert future.request is not None
+        async with contextlib.aclosing(iterate(future, future.request)) as results:
+            async for result in results:
+                yield result
+
+    def _start(
+        self,
+        request: Dict,
+        translate: Callable[[BaseException], BaseException],
+        *,
+        is_streamed: bool = False,
+    ) -> RequestFuture:
         future = RequestFuture()
 
         def on_done(error: BaseException | None) -> None:
             future.settle(request, None if error is None else translate(error))
 
-        future.request = self._core.submit(request, on_done)
+        future.request = self._core.submit(request, on_done, is_streamed)
         return future
 
     async def acall(self, request: Dict) -> Dict:

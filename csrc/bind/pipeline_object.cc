@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/gil.h"
 #include "bind/owned.h"
@@ -62,6 +63,13 @@ struct RequestObject {
     const GilRelease no_gil;
     return request->cancel();
   }
+  // The next partial result in a tuple, an empty tuple where there is none yet, None at the end.
+  // REQUIRES: started with `is_streamed`.
+  py::object try_take() const;
+  // The same, but waits. A signal whose handler raises ends the waiting and the request.
+  py::object take() const;
+  // Calls `listener()` once, as soon as `try_take` has something to tell.
+  void notify(const py::object& listener) const;
 };
 
 class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
@@ -99,9 +107,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return dicts;
   }
 
-  RequestObject submit(const py::object& dict, const py::object& on_done) {
+  RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed) {
     check_is_dict(dict);
     auto requests = read(py::make_tuple(dict));
+    if (is_streamed) requests[0]->stream = make_ref<ResultStream>();
     requests[0]->completion =
         std::make_shared<Callback>(shared_from_this(), dict.ptr(), on_done.ptr());
     start(requests, py::make_tuple(dict));
@@ -248,6 +257,37 @@ void Callback::on_answered(Request& request) noexcept {
   owner_ = nullptr;
 }
 
+py::object RequestObject::try_take() const {
+  const std::optional<Value> value = request->stream->try_take();
+  if (value) return py::make_tuple(py::reinterpret_steal<py::object>(from_value(*value)));
+  if (request->stream->is_exhausted()) return py::none();
+  return py::tuple();
+}
+
+py::object RequestObject::take() const {
+  while (true) {
+    py::object taken = try_take();
+    if (taken.is_none() || py::len(taken) > 0) return taken;
+    if (PyErr_CheckSignals() != 0) {
+      const std::exception_ptr raised = take_python_error();
+      cancel();
+      raise(raised);
+    }
+    const GilRelease no_gil;
+    request->stream->wait();
+  }
+}
+
+void RequestObject::notify(const py::object& listener) const {
+  auto call = [held = hold(listener.ptr())] {
+    const GilAcquire gil;
+    const Owned returned(call_python(held->get(), nullptr, 0));
+    if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(held->get()); });
+  };
+  const GilRelease no_gil;
+  request->stream->notify(std::move(call));
+}
+
 py::list PipelineObject::stats() const {
   check_is_not_in_child();
   std::vector<NodeStats> all;
@@ -281,12 +321,16 @@ void define_pipeline(py::module_& module) {
   pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1); });
   py::class_<RequestObject>(module, "Request", "A request on its way.")
       .def("cancel", &RequestObject::cancel,
-           "Answers it with `Cancelled`; false when it has its answer already.");
+           "Answers it with `Cancelled`; false when it has its answer already.")
+      .def("try_take", &RequestObject::try_take)
+      .def("take", &RequestObject::take)
+      .def("notify", &RequestObject::notify, py::arg("listener"));
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(module, "Pipeline", "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("call", &PipelineObject::call, py::arg("request"))
       .def("call_many", &PipelineObject::call_many, py::arg("requests"))
-      .def("submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"))
+      .def("submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"),
+           py::arg("is_streamed") = false)
       .def("close", &PipelineObject::close, py::arg("timeout_s"))
       .def("stats", &PipelineObject::stats)
       .def_property_readonly("is_closed", &PipelineObject::is_closed)

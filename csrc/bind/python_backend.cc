@@ -56,6 +56,13 @@ Error wrong_count(const std::string& node, size_t expected, const std::string& g
                "node `" + node + "`");
 }
 
+// Passes a partial result on. False when the producer should stop.
+bool is_wanted(const Item& item, Value partial) {
+  if (item.partials == nullptr) return true;
+  const GilRelease no_gil;
+  return item.partials->push(std::move(partial));
+}
+
 class PythonBackend final : public Backend {
  public:
   explicit PythonBackend(Build& build);
@@ -70,6 +77,9 @@ class PythonBackend final : public Backend {
  private:
   void read_traits();
   bool read_flag(const char* name) const;
+  bool is_generator() const;
+  // Runs a generator on one item, whose partial results go out while it runs.
+  void generate(Item& item) const;
   // What user code set, or returned, goes into the items.
   void take_results(Batch batch, const std::vector<Owned>& dicts, PyObject* returned) const;
   std::exception_ptr error_of_item(PyObject* object) const;
@@ -83,6 +93,7 @@ class PythonBackend final : public Backend {
   BatchRange range_;
   Traits traits_;
   bool groups_by_shape_ = true;
+  bool is_generator_ = false;
 };
 
 Ref<PyHandle> make_instance(Build& build) {
@@ -112,6 +123,8 @@ PythonBackend::PythonBackend(Build& build)
       load_(build.scope().load()) {
   if (forward_->get() == nullptr) throw_python_error();
   read_traits();
+  is_generator_ = is_generator();
+  if (is_generator_) range_ = {1, 1};
 }
 
 bool PythonBackend::read_flag(const char* name) const {
@@ -140,9 +153,20 @@ void PythonBackend::read_traits() {
   range_ = {least, most == Py_None ? BatchRange::kAny : PyLong_AsLongLong(most)};
 }
 
+bool PythonBackend::is_generator() const {
+  const Owned module = checked(PyImport_ImportModule("inspect"));
+  const Owned answer =
+      checked(PyObject_CallMethod(module.get(), "isgeneratorfunction", "O", forward_->get()));
+  return PyObject_IsTrue(answer.get()) == 1;
+}
+
 void PythonBackend::forward(Batch batch) {
   const GilAcquire gil;
   drain_released();
+  if (is_generator_) {
+    for (Item* item : batch) generate(*item);
+    return;
+  }
   const HostBatch host(batch);
   const std::vector<Owned> dicts = host.dicts();
   PyObject* const args[] = {host.list.get()};
@@ -155,6 +179,32 @@ void PythonBackend::forward(Batch batch) {
       batch[i]->error = std::current_exception();
     }
   }
+}
+
+void PythonBackend::generate(Item& item) const {
+  Item* const batch[] = {&item};
+  const HostBatch host(batch);
+  PyObject* const dict = PyList_GET_ITEM(host.list.get(), 0);
+  PyObject* const args[] = {dict};
+  const Owned generator = checked(call_python(forward_->get(), args, 1));
+  while (true) {
+    PyObject* sent = nullptr;
+    const PySendResult status =
+        survive_finalization([&] { return PyIter_Send(generator.get(), Py_None, &sent); });
+    if (status == PYGEN_ERROR) throw_python_error();
+    const Owned value(sent);
+    // What a generator returns, if anything, is the whole; else the last part is the result.
+    if (status == PYGEN_NEXT || value.get() != Py_None) {
+      check(PyDict_SetItemString(dict, "result", value.get()));
+    }
+    if (status == PYGEN_RETURN) break;
+    if (!is_wanted(item, to_value(value.get(), load_->container_depth))) {
+      const Owned closed = checked(survive_finalization(
+          [&] { return PyObject_CallMethod(generator.get(), "close", nullptr); }));
+      throw Error(ErrorKind::kCancelled, "cancelled", "nobody wants the rest of the results");
+    }
+  }
+  take_changes(item, host.before[0].get(), dict);
 }
 
 void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,

@@ -1,4 +1,6 @@
 // `S[A, B, ...]`: runs its children in order; the `result` of one is the `data` of the next.
+#include <utility>
+
 #include "builtin/container.h"
 
 namespace hami {
@@ -11,7 +13,13 @@ class S final : public Container {
   }
 
   void forward(Batch batch) override {
+    // Only the last stage speaks for the whole.
+    std::vector<PartialSink*> sinks;
+    for (Item* item : batch) sinks.push_back(std::exchange(item->partials, nullptr));
     for (size_t stage = 0; stage < children_.size(); ++stage) {
+      if (stage + 1 == children_.size()) {
+        for (size_t i = 0; i < batch.size(); ++i) batch[i]->partials = sinks[i];
+      }
       std::vector<Item*> items;
       for (Item* item : batch) {
         if (item->error == nullptr && prepare(*item, stage)) items.push_back(item);

@@ -10,6 +10,15 @@
 
 namespace hami {
 
+// Takes the partial results of an item while its backend still works on it.
+class PartialSink {
+ public:
+  virtual ~PartialSink() = default;
+  // Hands over one partial result, and waits while the receiver is behind. False when nobody wants
+  // what is left: the backend should stop. REQUIRES: no lock of the host language is held.
+  virtual bool push(Value value) = 0;
+};
+
 struct Item {
   Item() = default;
   Item(const Item&) = delete;
@@ -25,6 +34,8 @@ struct Item {
   // Whether axis 0 of the item's tensors is the batch axis. Engines find out by comparing ranks;
   // false means one row whose result has no batch axis either.
   bool has_batch_axis = true;
+  // Where partial results go; null where an item's result is only a step on the way.
+  PartialSink* partials = nullptr;
   // Why this item failed; other items of the batch go on.
   std::exception_ptr error;
 

@@ -15,6 +15,7 @@ void Request::announce() noexcept {
   if (deadline != TimePoint::max()) pipeline->timer().remove(*this);
   pipeline->leave(*this);
   if (completion != nullptr) completion->on_answered(*this);
+  if (stream) stream->end();
   answered.set();
 }
 
@@ -56,6 +57,13 @@ Visit::Visit(Ref<Request> owner, int node) : request(std::move(owner)), node(nod
   priority = request->priority;
   deadline = request->deadline;
   may_run_inline = request->may_run_inline;
+  partials = this;
+}
+
+bool Visit::push(Value value) {
+  if (request->is_abandoned()) return false;
+  const bool is_heard = request->stream && request->pipeline->node(node).is_output;
+  return !is_heard || request->stream->push(std::move(value));
 }
 
 void Visit::finish() noexcept { Dispatcher::on_finished(*this); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/event.h"
+#include "graph/result_stream.h"
 #include "graph/timer.h"
 #include "schedule/task.h"
 
@@ -53,6 +54,7 @@ class Request final : public RefCounted {
   int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
   bool may_run_inline = false;
   std::shared_ptr<Completion> completion;
+  Ref<ResultStream> stream;  // where the output node's partial results go, if anybody listens
 
   // --- the answer, valid once answered ---
   Dict output;
@@ -101,7 +103,7 @@ class Request final : public RefCounted {
   std::atomic<State> state_{kOpen};
 };
 
-class Visit final : public Task {
+class Visit final : public Task, public PartialSink {
  public:
   Visit(Ref<Request> request, int node);
 
@@ -110,6 +112,7 @@ class Visit final : public Task {
     return [owner = request, error = std::move(error)] { owner->fail(error); };
   }
   bool is_abandoned() const noexcept override { return request->is_abandoned(); }
+  bool push(Value value) override;
 
   const Ref<Request> request;
   const int node;

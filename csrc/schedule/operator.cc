@@ -15,6 +15,7 @@ class BorrowedTask final : public Task {
     base = item.base;
     rows = item.rows;
     has_batch_axis = item.has_batch_axis;
+    partials = item.partials;
   }
 
   void finish() noexcept override {
