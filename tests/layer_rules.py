@@ -41,7 +41,8 @@ MAY_IMPORT = {
     "tensors": {"errors", "_core"},
     "backend": {"errors", "parser", "_core"},
     "plan": {"config", "parser", "backend", "errors"},
-    "pipeline": {"plan", "config", "parser", "backend", "tensors", "trace", "errors", "_core"},
+    "stream": {"errors", "_core"},
+    "pipeline": {"plan", "config", "parser", "backend", "stream", "tensors", "trace", "errors", "_core"},
     "testing": {"pipeline", "plan", "config", "parser", "backend", "tensors", "trace", "errors"},
     "backends": {"backend", "tensors", "errors"},
 }

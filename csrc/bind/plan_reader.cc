@@ -72,6 +72,7 @@ NodePlan read_node(const py::dict& data) {
   if (!data["foreach_target"].is_none()) {
     node.foreach_target = py::cast<int>(data["foreach_target"]);
   }
+  if (!data["restart_at"].is_none()) node.restart_at = py::cast<int>(data["restart_at"]);
   return node;
 }
 

@@ -49,6 +49,7 @@ const Key request_size = Key::intern("request_size");
 const Key node_name = Key::intern("node_name");
 const Key context = Key::intern("context");
 const Key priority = Key::intern("priority");
+const Key restart = Key::intern("restart");
 const Key deadline_ms = Key::intern("deadline_ms");
 }  // namespace keys
 

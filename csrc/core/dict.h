@@ -75,6 +75,7 @@ extern const Key request_size;
 extern const Key node_name;
 extern const Key context;
 extern const Key priority;
+extern const Key restart;
 extern const Key deadline_ms;
 }  // namespace keys
 

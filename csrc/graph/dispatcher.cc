@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "graph/pipeline.h"
+#include "graph/restart.h"
 
 namespace hami {
 namespace {
@@ -53,6 +54,9 @@ bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) 
                                       std::memory_order_relaxed);
       }
       request->kept.resize(pipeline_.num_nodes());
+    }
+    if (pipeline_.has_restarts()) {
+      request->num_rounds = std::make_unique<int64_t[]>(pipeline_.num_nodes());
     }
     const size_t num_before = ready.size();
     for (int root : entry_nodes(*request, ready)) ready.push_back(first_visit(request, root));
@@ -148,6 +152,8 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
     request->fail(error, std::move(site));
   } else if (request->is_abandoned()) {
     visit.reset();
+  } else if (visit->restart != nullptr) {
+    restart(std::move(visit), ready);
   } else if (!node.may_end_without_result && !visit->dict.has(keys::result)) {
     visit.reset();
     request->fail(missing_result(node.plan->name));
@@ -222,6 +228,26 @@ void Dispatcher::follow(std::unique_ptr<Visit> visit, int next, bool has_result,
     visit->dict.erase(keys::result);
   }
   ready.push_back(std::move(visit));
+}
+
+void Dispatcher::restart(std::unique_ptr<Visit> visit, Visits& ready) const {
+  const Ref<Request> request = visit->request;
+  const RestartTarget& target = *visit->restart;
+  // All ways from the target led here, so nothing else of the request is between the two.
+  for (const auto& [node, num_predecessors] : target.repeated) {
+    const auto index = static_cast<size_t>(node);
+    if (node != visit->node) request->num_rounds[index] = 0;
+    if (!pipeline_.has_joins()) continue;
+    request->num_pending[index].store(num_predecessors, std::memory_order_relaxed);
+    request->kept[index] = {};
+  }
+  auto again = std::make_unique<Visit>(request, target.node);
+  again->dict = std::move(visit->dict);
+  again->dict.erase(keys::result);
+  again->carried = std::move(visit->carried);
+  again->base = visit->base;
+  again->rows = visit->rows;
+  ready.push_back(std::move(again));
 }
 
 void Dispatcher::skip(const Ref<Request>& request, int node, Visits& ready) const {

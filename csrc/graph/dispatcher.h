@@ -68,6 +68,8 @@ class Dispatcher {
   // The node of this visit is done (or was passed over by an `or` node): moves on to successors.
   void advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits& ready) const;
   void follow(std::unique_ptr<Visit> visit, int next, bool has_result, Visits& ready) const;
+  // Sends the request back to an earlier node.
+  void restart(std::unique_ptr<Visit> visit, Visits& ready) const;
   // The node cannot run because nothing reaches it.
   void skip(const Ref<Request>& request, int node, Visits& ready) const;
   void arrive(const Ref<Request>& request, int node, Visits& ready) const;

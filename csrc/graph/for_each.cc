@@ -1,7 +1,6 @@
 // `ForEach`: every element of a list, or of axis 0 of an array, becomes a request of its own that
 // enters the subgraph at `target`; the results come back as one list in order. The parent waits
 // without a thread, and its children batch with everybody else's.
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "core/error.h"
 #include "core/failure.h"
 #include "core/tensor.h"
+#include "graph/control_operator.h"
 #include "graph/dispatcher.h"
 #include "graph/pipeline.h"
 #include "plan/build.h"
@@ -116,7 +116,7 @@ class Child final : public Completion {
   const size_t index_;
 };
 
-class ForEach final : public Operator {
+class ForEach final : public ControlOperator {
  public:
   explicit ForEach(Build& build)
       : key_(Key::intern(build.params().get_str("key"))),
@@ -131,33 +131,7 @@ class ForEach final : public Operator {
     }
   }
 
-  void start(std::span<Task* const> tasks) override {
-    for (Task* task : tasks) {
-      try {
-        start_one(static_cast<Visit&>(*task));
-      } catch (...) {
-        task->error = std::current_exception();
-        task->finish();
-      }
-    }
-  }
-
-  // A parent does not wait here, but its children would wait at the subgraph's first node.
-  bool start_bounded(std::span<Task* const> tasks) override {
-    if (!has_room()) return false;
-    start(tasks);
-    return true;
-  }
-  bool reserve(size_t) override { return has_room(); }
-
-  bool has_room() const noexcept override {
-    return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
-  }
-  void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
-  void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
-  void reconsider() noexcept override {
-    for (Operator* upstream : upstreams_) upstream->reconsider();
-  }
+  void start_one(Task& task) override { send_children(static_cast<Visit&>(task)); }
 
   void collect_reads(std::vector<Key>& reads) const override {
     reads.push_back(key_);
@@ -166,7 +140,7 @@ class ForEach final : public Operator {
   int container_depth() const override { return 1; }
 
  private:
-  void start_one(Visit& parent) {
+  void send_children(Visit& parent) {
     const Value* value = parent.dict.find(key_);
     if (value == nullptr) {
       throw Error(ErrorKind::kRequest, "request-missing-key",
@@ -205,8 +179,6 @@ class ForEach final : public Operator {
   const Key key_;
   const OnError on_error_;
   std::vector<Key> pass_;
-  std::vector<Operator*> downstreams_;
-  std::vector<Operator*> upstreams_;
 };
 
 HAMI_REGISTER(ForEach, .family = "flow",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "graph/restart.h"
 
 namespace hami {
 namespace {
@@ -87,6 +88,13 @@ void Pipeline::link_nodes() {
   }
   for (const RegionPlan& region : plan_.regions) {
     nodes_[static_cast<size_t>(region.output)].is_output = true;
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    auto* restart = dynamic_cast<Restart*>(nodes_[i].entry.get());
+    if (restart == nullptr) continue;
+    has_restarts_ = true;
+    restart->set_targets(find_restart_targets(plan_, static_cast<int>(i)),
+                         nodes_[i].plan->restart_at);
   }
   for (Node& node : nodes_) {
     if (!node.is_join()) continue;

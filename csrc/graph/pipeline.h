@@ -49,6 +49,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
     return plan_.regions[static_cast<size_t>(index)];
   }
   bool has_joins() const noexcept { return has_joins_; }
+  bool has_restarts() const noexcept { return has_restarts_; }
   int find_root(std::string_view name) const;
   Dispatcher& dispatcher() noexcept { return dispatcher_; }
   Timer& timer() noexcept { return timer_; }
@@ -75,6 +76,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   std::vector<Key> reads_;
   bool reads_everything_ = false;
   bool has_joins_ = false;
+  bool has_restarts_ = false;
   Dispatcher dispatcher_{*this};
   Timer timer_;
 

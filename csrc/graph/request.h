@@ -91,6 +91,8 @@ class Request final : public RefCounted {
   // Predecessors still to come, by node; only in graphs with joins.
   std::unique_ptr<std::atomic<int>[]> num_pending;
   std::vector<NodeOutput> kept;
+  // How often each Restart has sent it back, by node; only in graphs with one.
+  std::unique_ptr<int64_t[]> num_rounds;
   // What the output node wrote; becomes `output` when every branch has ended.
   std::optional<Dict> collected;
   std::optional<Timer::Ticket> ticket;  // guarded by the timer
@@ -118,6 +120,8 @@ class Visit final : public Task, public PartialSink {
   const int node;
   // Keys that earlier nodes wrote and this node does not see; returned to the caller at the end.
   Dict carried;
+  // Set by a Restart: where the request goes instead of to the successors.
+  const struct RestartTarget* restart = nullptr;
 };
 
 }  // namespace hami

@@ -44,6 +44,7 @@ struct NodePlan {
   std::optional<std::vector<MapEdge>> map;
   bool is_or = false;       // runs only where the predecessor gave no result
   int foreach_target = -1;  // the first node of the subgraph that a ForEach node enters
+  int restart_at = -1;      // where a Restart leads that is given no name
 };
 
 // A graph with its own entries and one output: the main graph is region 0, each subgraph that a

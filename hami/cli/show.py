@@ -73,7 +73,7 @@ def shorten(text: str, columns: int) -> str:
 def facts(node: PlannedNode) -> list[str]:
     """Return the sizes that a reader looks for: instances, batch, wait."""
     found: list[str] = []
-    if node.target is not None:
+    if node.is_operator:
         return found
     if node.params.get("instance_num", 1) != 1:
         found.append(f"{node.params['instance_num']} instances")
@@ -97,7 +97,7 @@ def own_expression(node: PlannedNode) -> Expr:
 
 def is_default(node: PlannedNode) -> bool:
     """Say whether the node is built as most are: a batcher in front of instances."""
-    return "node_entrypoint" not in node.params and node.target is None
+    return "node_entrypoint" not in node.params and not node.is_operator
 
 
 def default_text() -> str:

@@ -104,6 +104,11 @@ def load(source: object) -> Config:
     )
 
 
+def runs_graph(entrypoint: object) -> bool:
+    """Say whether an `entrypoint` is about the graph, and not about how its one node is built."""
+    return isinstance(entrypoint, str) and re.search(r"\bDagDispatcher\b", entrypoint) is not None
+
+
 class _Reader:
     def __init__(
         self,
@@ -140,8 +145,9 @@ class _Reader:
         return Config(nodes, settings, shared, self.name, self.directory)
 
     def _single_node(self, own: dict[str, Setting], settings: dict[str, Setting]) -> NodeConfig:
-        entrypoint = settings.pop("entrypoint", None)
-        if entrypoint is not None:
+        entrypoint = settings.get("entrypoint")
+        if entrypoint is not None and not runs_graph(entrypoint.value):
+            del settings["entrypoint"]
             if "node_entrypoint" in own:
                 message = "one node has both `entrypoint` and `node_entrypoint`, which mean the same here"
                 raise entrypoint.error("config-two-entrypoints", message, "keep one of them", at_value=False)

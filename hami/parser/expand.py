@@ -20,7 +20,8 @@ from .parse import MAX_NESTING, parse_source
 MAX_BACKENDS = 10_000
 
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w*)\}")
-_NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
+# `#` occurs in no text: it sets apart the parts of a node (`node.detect#2`).
+_NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w#-]+)*")
 
 
 @dataclass
@@ -56,7 +57,8 @@ class Expansion:
     """Expands the expressions of one node, and notes what they read.
 
     `values` are the node's parameters, `sources` the texts of those that came from a text, `where` stands in
-    front of errors about something without a position. `reads` are the parameters that were looked for,
+    front of errors about something without a position. `backend` stands for the parameter of that name
+    where it was expanded before. `reads` are the parameters that were looked for,
     `unset` the Reflects whose parameter is not set, `macros` the macros that were used.
     """
 
@@ -68,6 +70,7 @@ class Expansion:
     unset: list[Expr] = field(default_factory=list)
     macros: dict[str, Expr] = field(default_factory=dict)
     num_backends: int = 0
+    backend: Expr | None = None
     _reflecting: list[str] = field(default_factory=list)
 
     def expand(self, expr: Expr) -> Expr:
@@ -181,6 +184,8 @@ class Expansion:
             name = self._parameter_name(expr, 2)
             default = expr.children[1] if len(expr.children) == 2 else Expr("Identity", span=expr.span)
         self.reads.add(name)
+        if name == "backend" and self.backend is not None:
+            return replace(self.backend, prefix=expr.prefix or self.backend.prefix)
         below = replace(place, depth=place.depth + 1)
         if name not in self.values:
             if default is None:

@@ -8,16 +8,17 @@ ConfigError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..backend import python_instances
 from ..config import Config, Setting, import_modules, load
-from ..errors import did_you_mean, quoted
-from ..parser import Expr
+from ..errors import Source, did_you_mean, quoted
+from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
-from .backends import DEFAULT_ENTRYPOINT, NodePlanner, PlannedBackend, find_operator_target
-from .graph import Graph, check_graph
+from .backends import NodePlanner, PlannedBackend, find_operator_target
+from .entrypoint import DEFAULT_ENTRYPOINT
+from .graph import Graph, Vertex, check_graph
 from .keys import DEFAULT_QUEUE_CAPACITY, GLOBAL_PARAMS, NODE_PARAMS, convert_setting
 from .links import MapEntry
 
@@ -38,7 +39,10 @@ GRAPH_ENTRYPOINT = "DagDispatcher"
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """One node; `next`, `target` and the sources of `map` are indices into the plan's nodes."""
+    """One node of the core; indices count the plan's nodes.
+
+    `target` is the node that an operator enters, `again` the one where a Restart leads that is told no name.
+    """
 
     name: str
     backend: PlannedBackend
@@ -49,6 +53,8 @@ class PlannedNode:
     map: tuple[MapEntry, ...] | None
     is_or: bool
     target: int | None
+    again: int | None
+    is_operator: bool
     where: str
 
     def to_core(self) -> dict[str, Any]:
@@ -63,6 +69,7 @@ class PlannedNode:
             "map": entries,
             "or": self.is_or,
             "foreach_target": self.target,
+            "restart_at": self.again,
         }
 
 
@@ -108,13 +115,22 @@ def plan(source: object) -> Plan:
     settings = _global_settings(config, planners)
     backends = _build(planners)
     is_or = {planner.node.name: bool(planner.values.get("or", False)) for planner in planners}
-    targets = {}
-    for planner in planners:
-        target = find_operator_target(backends[planner.node.name])
-        if target is not None and planner.is_operator:
-            targets[planner.node.name] = target
+    targets = {
+        planner.node.name: [
+            target
+            for segment, backend in zip(planner.segments, backends[planner.node.name], strict=True)
+            if segment.is_operator and (target := find_operator_target(backend)) is not None
+        ]
+        for planner in planners
+    }
     fanout = settings.pop("fanout")
-    graph = check_graph(config, is_or, targets, fanout)
+    restarts = {planner.node.name for planner in planners if planner.is_restart}
+    graph = check_graph(config, is_or, targets, restarts, fanout)
+    restart = _graph_restart(config)
+    if restart is not None:
+        output = graph.vertices[graph.regions[0].output].name
+        planner = next(planner for planner in planners if planner.node.name == output)
+        backends[output].append(planner.append_restart(restart))
     return _assemble(config, graph, {p.node.name: p for p in planners}, backends, fanout, settings)
 
 
@@ -132,15 +148,26 @@ def _refuse_unknown_shared_keys(config: Config, planners: Iterable[NodePlanner])
             raise setting.error("config-unknown-key", message, help, at_value=False)
 
 
+def _graph_restart(config: Config) -> Expr | None:
+    """Return the Restart of `entrypoint = "Restart[DagDispatcher]"`, which follows the node that answers."""
+    setting = config.settings.get("entrypoint")
+    if setting is None:
+        return None
+    text = convert_setting(GLOBAL_PARAMS["entrypoint"], setting)
+    expr = parse_source(setting.source or Source(text, setting.where))
+    inner = expr.children[0] if expr.name == "Restart" and len(expr.children) == 1 else expr
+    if inner.name != GRAPH_ENTRYPOINT or not inner.is_bare:
+        message = f"`entrypoint` of a graph cannot be `{text}`"
+        help = f"write `Restart[{GRAPH_ENTRYPOINT}]`; how a node is built is its `node_entrypoint`"
+        raise setting.error("plan-bad-entrypoint", message, help)
+    return None if expr is inner else replace(expr, phases=())
+
+
 def _global_settings(config: Config, planners: list[NodePlanner]) -> dict[str, Any]:
     values = {
         key: convert_setting(param, config.settings[key]) if key in config.settings else param.default
         for key, param in GLOBAL_PARAMS.items()
     }
-    if values["entrypoint"] not in (None, GRAPH_ENTRYPOINT):
-        message = f"`entrypoint` of a graph can only be `{GRAPH_ENTRYPOINT}`, got `{values['entrypoint']}`"
-        help = "write it as `node_entrypoint` of the nodes, or give the pipeline one node"
-        raise config.settings["entrypoint"].error("plan-bad-entrypoint", message, help)
     capacity: Setting | None = config.shared.get("queue_capacity")
     if capacity is None and len(planners) == 1:
         capacity = planners[0].node.find("queue_capacity")
@@ -157,15 +184,17 @@ def _global_settings(config: Config, planners: list[NodePlanner]) -> dict[str, A
     }
 
 
-def _build(planners: list[NodePlanner]) -> dict[str, PlannedBackend]:
-    """Decide what names mean, now that all instances are known, and build every node's backends."""
+def _build(planners: list[NodePlanner]) -> dict[str, list[PlannedBackend]]:
+    """Decide what names mean, now that all instances are known, and build every segment's backends."""
     instances: dict[str, Any] = python_instances()
     for planner in planners:
         instances.update(dict.fromkeys(planner.registered()))
-    backends = {}
+    backends: dict[str, list[PlannedBackend]] = {}
     for planner in planners:
-        planner.expr = resolve_instances(planner.expr, instances, planner.node.where)
-        backends[planner.node.name] = planner.build(planner.expr, instances)
+        built = backends[planner.node.name] = []
+        for segment in planner.segments:
+            segment.expr = resolve_instances(segment.expr, instances, planner.node.where)
+            built.append(planner.build(segment.expr, instances))
         planner.refuse_unused_macro_arguments()
     return backends
 
@@ -174,36 +203,54 @@ def _assemble(
     config: Config,
     graph: Graph,
     planners: Mapping[str, NodePlanner],
-    backends: Mapping[str, PlannedBackend],
+    backends: Mapping[str, list[PlannedBackend]],
     fanout: str | None,
     settings: Mapping[str, Any],
 ) -> Plan:
-    """Number the nodes region by region and turn names into these numbers."""
+    """Number the segments of all nodes, region by region, and turn names into these numbers."""
     order = [index for region in graph.regions for index in region.order]
-    number = {index: position for position, index in enumerate(order)}
-    nodes = []
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    num_nodes = 0
+    for index in order:
+        first[index] = num_nodes
+        num_nodes += len(planners[graph.vertices[index].name].segments)
+        last[index] = num_nodes - 1
+    nodes: list[PlannedNode] = []
     for index in order:
         vertex = graph.vertices[index]
         planner = planners[vertex.name]
-        entries = None
-        if vertex.map is not None:
-            entries = tuple(MapEntry(number.get(e.source, e.source), e.source_key, e.key) for e in vertex.map)
-        nodes.append(
-            PlannedNode(
-                name=vertex.name,
-                backend=backends[vertex.name],
-                expr=planner.expr,
-                params=planner.values,
-                region=vertex.region,
-                next=tuple(number[following] for following in vertex.next),
-                map=entries,
-                is_or=vertex.is_or,
-                target=None if vertex.target is None else number[vertex.target],
-                where=planner.node.where,
+        targets = iter(vertex.targets)
+        for position, segment in enumerate(planner.segments):
+            backend = backends[vertex.name][position]
+            enters = segment.is_operator and find_operator_target(backend) is not None
+            again = None if vertex.restart_at is None else first[vertex.restart_at]
+            is_first, is_last = position == 0, position == len(planner.segments) - 1
+            nodes.append(
+                PlannedNode(
+                    name=planner.segment_name(position),
+                    backend=backend,
+                    expr=segment.expr,
+                    params=planner.values,
+                    region=vertex.region,
+                    next=tuple(first[i] for i in vertex.next) if is_last else (len(nodes) + 1,),
+                    map=_number_map(vertex, last) if is_first else None,
+                    is_or=segment.is_or or (is_first and vertex.is_or),
+                    target=first[next(targets)] if enters else None,
+                    again=again if segment.again is None else first[index] + segment.again,
+                    is_operator=segment.is_operator,
+                    where=planner.node.where,
+                )
             )
-        )
     regions = tuple(
-        PlannedRegion(tuple(number[index] for index in region.roots), number[region.output])
+        PlannedRegion(tuple(first[index] for index in region.roots), last[region.output])
         for region in graph.regions
     )
     return Plan(tuple(nodes), regions, fanout, settings, config.name)
+
+
+def _number_map(vertex: Vertex, last: Mapping[int, int]) -> tuple[MapEntry, ...] | None:
+    """Return the entries of `map`; what a node made is at its last segment."""
+    if vertex.map is None:
+        return None
+    return tuple(MapEntry(last.get(e.source, e.source), e.source_key, e.key) for e in vertex.map)

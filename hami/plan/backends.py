@@ -7,8 +7,7 @@ node registers; `build` then makes the tree that the core gets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..backend import (
@@ -25,15 +24,10 @@ from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
+from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
+from .lift import NestedOperatorError, Segment, lift
 from .values import BadValueError, convert
-
-DEFAULT_ENTRYPOINT = (
-    "List[InstancesRegister[BackgroundThread[BackendProxy]], Register[DI[Batching, InstanceDispatcher]]]"
-)
-
-# Their `name` says what they register, so it never comes from the node's parameters.
-_REGISTERS = ("Register", "InstancesRegister")
 
 
 @dataclass(frozen=True)
@@ -70,7 +64,7 @@ class NodePlanner:
         self.node = node
         self.directory = directory
         self.settings = {**node.inherited, **node.settings}
-        self.expr = Expr("Identity")
+        self.segments: list[Segment] = []
         self.known: set[str] = set()
         self.takes_any_key = False
         self.values: dict[str, Any] = {}
@@ -78,37 +72,38 @@ class NodePlanner:
         self._handed_down: dict[int, tuple[Argument, Expr]] = {}
         self._taken: set[int] = set()
 
+    def segment_name(self, index: int) -> str:
+        """Return the name of the core's node for a segment; the first one has the node's own."""
+        return self.node.name if index == 0 else f"{self.node.name}#{index + 1}"
+
+    def append_restart(self, restart: Expr) -> PlannedBackend:
+        """Add a Restart behind everything else."""
+        self._look_up_all(restart)
+        self.segments.append(Segment(restart, is_operator=True))
+        return self.build(restart, {})
+
     @property
-    def is_operator(self) -> bool:
-        """Whether the node directs the graph instead of running batches."""
-        found = self._declarations.get(self.expr.name)
-        return found is not None and found.is_operator
+    def is_restart(self) -> bool:
+        """Whether the node ends with a Restart, so that its `next` may lead back."""
+        return self.segments[-1].is_operator and self.segments[-1].expr.name == "Restart"
 
     # --- expansion -------------------------------------------------------------------------------
 
     def expand(self) -> None:
         """Expand the node's expression, look up its classes, and find out which keys the node knows."""
-        entrypoint = self.node.find("node_entrypoint")
-        if "backend" in self.settings:
-            convert_setting(NODE_PARAMS["backend"], self.settings["backend"])
-        expansion = self._expansion()
-        if entrypoint is not None:
-            text = convert_setting(NODE_PARAMS["node_entrypoint"], entrypoint)
-            parsed = parse_source(entrypoint.source or Source(text, entrypoint.where))
-            self.expr = expansion.expand(parsed)
-        else:
-            if "backend" not in self.settings:
-                message = f"node `{self.node.name}` has no `backend`"
-                raise self.node.error(
-                    "plan-missing-backend", message, 'write for example `backend = "Identity"`'
-                )
-            backend = expansion.expand(Expr("BackendProxy"))
+        entrypoint = self._entrypoint()
+        expansion = self._expansion(self.node.name)
+        whole = expansion.expand(entrypoint)
+        if "backend" in expansion.reads:
+            backend = self._expansion(self.node.name).expand(Expr("BackendProxy"))
             self._look_up_all(backend)
-            self.expr = backend
-            if not self.is_operator:
-                expansion = self._expansion()
-                self.expr = expansion.expand(_default_entrypoint())
-        self._look_up_all(self.expr)
+            self.segments = self._lift(backend)
+            self._enclose(entrypoint, expansion)
+        else:
+            self._look_up_all(whole)
+            self.segments = [Segment(whole, self._is_operator(whole))]
+        for index, segment in enumerate(self.segments):
+            segment.expr = with_own_names(segment.expr, self.segment_name(index))
         self._refuse_hidden_macros(expansion)
         self._refuse_nested_operators()
         reads = expansion.reads - {"node_name"}
@@ -120,12 +115,49 @@ class NodePlanner:
         self._refuse_misspelt_reflects(expansion)
         self.values = node_values(self.node)
 
-    def _expansion(self) -> Expansion:
+    def _entrypoint(self) -> Expr:
+        """Return the expression of how the node is built, its own or the default."""
+        if "backend" in self.settings:
+            convert_setting(NODE_PARAMS["backend"], self.settings["backend"])
+        setting = self.node.find("node_entrypoint")
+        if setting is not None:
+            text = convert_setting(NODE_PARAMS["node_entrypoint"], setting)
+            return parse_source(setting.source or Source(text, setting.where))
+        if "backend" not in self.settings:
+            message = f"node `{self.node.name}` has no `backend`"
+            raise self.node.error("plan-missing-backend", message, 'write for example `backend = "Identity"`')
+        return default_entrypoint()
+
+    def _is_operator(self, expr: Expr) -> bool:
+        found = self._declarations.get(expr.name) if expr.kind in ("create", "name") else None
+        return found is not None and found.is_operator
+
+    def _lift(self, backend: Expr) -> list[Segment]:
+        for part in backend.walk():
+            if self._is_operator(part):
+                self._check_children(part, self._declarations[part.name])
+        try:
+            return lift(backend, self._is_operator)
+        except NestedOperatorError as nested:
+            raise self._nested_operator(nested.expr) from None
+
+    def _enclose(self, entrypoint: Expr, expansion: Expansion) -> None:
+        """Put the entrypoint around the segments that compute."""
+        for index, segment in enumerate(self.segments):
+            if not segment.is_operator:
+                is_whole = len(self.segments) == 1
+                own = self._expansion(self.segment_name(index), None if is_whole else segment.expr)
+                segment.expr = own.expand(entrypoint)
+                expansion.macros.update(own.macros)
+            self._look_up_all(segment.expr)
+
+    def _expansion(self, name: str, backend: Expr | None = None) -> Expansion:
         values = {key: setting.value for key, setting in self.settings.items()}
         sources = {
             key: setting.source for key, setting in self.settings.items() if setting.source is not None
         }
-        return Expansion(self.node.name, {**values, "node_name": self.node.name}, sources, self.node.where)
+        values["node_name"] = name
+        return Expansion(self.node.name, values, sources, self.node.where, backend=backend)
 
     def _look_up_all(self, expr: Expr) -> None:
         for part in expr.walk():
@@ -168,13 +200,15 @@ class NodePlanner:
                 raise self._error(use, "plan-hidden-backend", message, "give the macro another name")
 
     def _refuse_nested_operators(self) -> None:
-        for part in self.expr.walk():
-            found = self._declarations.get(part.name) if part.kind in ("create", "name") else None
-            if found is not None and found.is_operator and part is not self.expr:
-                message = f"`{part.name}` directs the graph, so it must be the whole backend of its node"
-                raise self._error(
-                    part, "plan-nested-operator", message, f"give `{part.name}` a node of its own"
-                )
+        for segment in self.segments:
+            for part in segment.expr.walk():
+                if self._is_operator(part) and part is not segment.expr:
+                    raise self._nested_operator(part)
+
+    def _nested_operator(self, operator: Expr) -> ConfigError:
+        message = f"`{operator.name}` directs the graph, so it cannot run inside another backend"
+        help = f"make `{operator.name}` a stage of `S`, `Loop` or `Restart`, or give it a node of its own"
+        return self._error(operator, "plan-nested-operator", message, help)
 
     def _refuse_unknown_keys(self) -> None:
         if self.takes_any_key:
@@ -204,8 +238,9 @@ class NodePlanner:
     def registered(self) -> dict[str, Expr]:
         """Return the names of the instances that this node registers."""
         found: dict[str, Expr] = {}
-        for part in self.expr.walk():
-            if part.kind != "create" or part.name not in _REGISTERS:
+        parts = (part for segment in self.segments for part in segment.expr.walk())
+        for part in parts:
+            if part.kind != "create" or part.name not in REGISTERS:
                 continue
             name = str(self._own_params(part, self._declarations[part.name])["name"])
             num_instances = self.values.get("instance_num", 1)
@@ -273,14 +308,12 @@ class NodePlanner:
         params: dict[str, Any] = {}
         for param in declaration.params:
             mine = own.pop(param.name, None)
-            setting = None if _is_own_name(declaration, param) else self.settings.get(param.name)
+            is_own_name = _is_own_name(declaration, param)
+            setting = None if is_own_name else self.settings.get(param.name)
             if mine is not None:
                 params[param.name] = self._convert(expr, param, mine)
             elif setting is not None:
                 params[param.name] = convert_setting(param, setting, self.directory)
-            elif _is_own_name(declaration, param):
-                prefix = "node." if declaration.name == "Register" else ""
-                params[param.name] = prefix + self.node.name
             elif param.required:
                 help = f"write `{param.name}` at node `{self.node.name}`, or `{expr.name}({param.name}=...)`"
                 message = f"`{expr.name}` needs `{param.name}`" + (f": {param.doc}" if param.doc else "")
@@ -322,20 +355,8 @@ class NodePlanner:
             ) from None
 
 
-@lru_cache(maxsize=1)
-def _default_entrypoint() -> Expr:
-    """Return the expression of a node without `node_entrypoint`; it stands in no text of the user's."""
-
-    def without_span(expr: Expr) -> Expr:
-        return replace(
-            expr, phases=tuple(tuple(map(without_span, phase)) for phase in expr.phases), span=None
-        )
-
-    return without_span(parse_source(Source(DEFAULT_ENTRYPOINT)))
-
-
 def _is_own_name(declaration: Declaration, param: Param) -> bool:
-    return param.name == "name" and declaration.name in _REGISTERS and declaration.python is None
+    return param.name == "name" and declaration.name in REGISTERS and declaration.python is None
 
 
 def _plain(value: Value, wanted: str) -> Any:

@@ -6,7 +6,7 @@ the nodes. Pure: it knows neither backends nor threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..config import Config, NodeConfig
@@ -16,11 +16,16 @@ from .links import MapEntry, parse_map, parse_next
 
 @dataclass
 class Vertex:
-    """One node with its edges; indices count the nodes in written order."""
+    """One node with its edges; indices count the nodes in written order.
+
+    `targets` are the nodes that its operators enter; `restart_at` is the one that its `next` leads back to,
+    which only a Restart may.
+    """
 
     node: NodeConfig
     is_or: bool = False
-    target: int | None = None
+    targets: list[int] = field(default_factory=list)
+    restart_at: int | None = None
     next: list[int] = field(default_factory=list)
     previous: list[int] = field(default_factory=list)
     map: list[MapEntry] | None = None
@@ -50,14 +55,20 @@ class Graph:
 
 
 def check_graph(
-    config: Config, is_or: Mapping[str, bool], targets: Mapping[str, str], fanout: str | None
+    config: Config,
+    is_or: Mapping[str, bool],
+    targets: Mapping[str, Sequence[str]],
+    restarts: Collection[str],
+    fanout: str | None,
 ) -> Graph:
     """Check the whole graph.
 
-    `is_or` and `targets` give, by node, the value of `or` and the node that its operator enters.
+    `is_or` and `targets` give, by node, the value of `or` and the nodes that its operators enter; `restarts`
+    are the nodes that may lead back.
     """
     graph = _Checker(config, is_or, targets)
     graph.connect()
+    graph.take_out_restarts(restarts)
     graph.refuse_cycles()
     graph.find_regions()
     regions = [graph.region(number, fanout) for number in range(graph.num_regions)]
@@ -66,7 +77,9 @@ def check_graph(
 
 
 class _Checker:
-    def __init__(self, config: Config, is_or: Mapping[str, bool], targets: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: Config, is_or: Mapping[str, bool], targets: Mapping[str, Sequence[str]]
+    ) -> None:
         self.config = config
         self.vertices = [Vertex(node, is_or.get(node.name, False)) for node in config.nodes]
         self.index = {vertex.name: index for index, vertex in enumerate(self.vertices)}
@@ -85,10 +98,43 @@ class _Checker:
                     )
                 vertex.next.append(following)
                 self.vertices[following].previous.append(index)
-            if vertex.name in self.targets:
-                vertex.target = self._index_of(
-                    vertex, self.targets[vertex.name], None, "target", "plan-unknown-target"
-                )
+            for target in self.targets.get(vertex.name, ()):
+                vertex.targets.append(self._index_of(vertex, target, None, "target", "plan-unknown-target"))
+
+    def take_out_restarts(self, restarts: Collection[str]) -> None:
+        """Remove the edges by which a Restart leads back: a request takes them only when it asks for that."""
+        sources = {self.index[name] for name in restarts}
+        for source, following in self._back_edges(sources) if sources else ():
+            vertex = self.vertices[source]
+            if vertex.restart_at is not None:
+                names = quoted([self.vertices[index].name for index in (vertex.restart_at, following)])
+                message = f"`next` of node `{vertex.name}` leads back to several nodes: {names}"
+                help = "keep one; a request can name any node under `restart`"
+                raise _error(vertex, None, "plan-several-restarts", message, help)
+            vertex.next.remove(following)
+            self.vertices[following].previous.remove(source)
+            vertex.restart_at = following
+
+    def _back_edges(self, sources: set[int]) -> list[tuple[int, int]]:
+        """Return the edges out of `sources` to nodes from which the search came there, entry nodes first."""
+        found: list[tuple[int, int]] = []
+        is_open: dict[int, bool] = {}  # on the way to where the search is now; False once left
+        is_inside = [not sources >= set(vertex.previous) for vertex in self.vertices]
+        for entry in sorted(range(len(self.vertices)), key=is_inside.__getitem__):
+            waiting = [] if entry in is_open else [(entry, 0)]
+            while waiting:
+                index, position = waiting.pop()
+                is_open[index] = True
+                following = self.vertices[index].next[position : position + 1]
+                if not following:
+                    is_open[index] = False
+                    continue
+                waiting.append((index, position + 1))
+                if is_open.get(following[0], False) and index in sources:
+                    found.append((index, following[0]))
+                elif following[0] not in is_open:
+                    waiting.append((following[0], 0))
+        return found
 
     def _index_of(self, vertex: Vertex, name: str, span: Span | None, key: str, code: str) -> int:
         if name not in self.index:
@@ -103,8 +149,7 @@ class _Checker:
         edges = [list(vertex.next) for vertex in self.vertices]
         self._refuse_cycle(edges, "plan-cycle", "remove one of these edges")
         for vertex, following in zip(self.vertices, edges, strict=True):
-            if vertex.target is not None:
-                following.append(vertex.target)
+            following.extend(vertex.targets)
         self._refuse_cycle(edges, "plan-foreach-cycle", "ForEach cannot enter a subgraph that it is in")
 
     def _refuse_cycle(self, edges: Sequence[Sequence[int]], code: str, help: str) -> None:
@@ -135,14 +180,12 @@ class _Checker:
     def find_regions(self) -> None:
         """Give every node reachable from a target its region; regions are closed and disjoint."""
         by_target: dict[int, int] = {}
-        for vertex in self.vertices:
-            if vertex.target is None:
-                continue
-            if vertex.target in by_target:
-                continue
-            by_target[vertex.target] = self.num_regions
-            self._fill_region(vertex, vertex.target, self.num_regions)
-            self.num_regions += 1
+        for owner in self.vertices:
+            for target in owner.targets:
+                if target not in by_target:
+                    by_target[target] = self.num_regions
+                    self._fill_region(owner, target, self.num_regions)
+                    self.num_regions += 1
         for vertex in self.vertices:
             for following in (self.vertices[index] for index in vertex.next):
                 if following.region != vertex.region:
@@ -273,6 +316,7 @@ def _error(vertex: Vertex, span: Span | None, code: str, message: str, help: str
         "plan-unknown-next",
         "plan-duplicate-next",
         "plan-enters-subgraph",
+        "plan-several-restarts",
     ):
         return setting.error(code, message, help)
     setting = vertex.node.find("backend")

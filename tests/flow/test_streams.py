@@ -1,4 +1,4 @@
-"""Laws of partial results: what a generator yields comes out while it runs, in order, bounded, cancellable."""
+"""Laws of partial results: what a generator yields comes out while it runs, in order, and bounded."""
 
 from __future__ import annotations
 

@@ -65,7 +65,20 @@ def test_an_operator_is_the_whole_node() -> None:
     assert plan(source).nodes[0].backend.name == "ForEach"
 
 
-@pytest.mark.parametrize("backend", ["S[ForEach(target=b)]", "S[Pow, ForEach(target=b)]", "DI[ForEach, Pow]"])
+def test_an_operator_in_a_sequence_makes_the_node_several() -> None:
+    source = {"a": {"backend": "S[Pow, S[Pow, ForEach(target=b)], Pow]"}, "b": {"backend": "Pow"}}
+    nodes = plan(source).nodes
+    assert [(node.name, node.next, node.target) for node in nodes] == [
+        ("a", (1,), None),
+        ("a#2", (2,), 3),
+        ("a#3", (), None),
+        ("b", (), None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "backend", ["List[ForEach(target=b)]", "IoC[Pow; ForEach(target=b)]", "DI[ForEach, Pow]"]
+)
 def test_an_operator_inside_something_is_refused(backend: str) -> None:
     error = error_of({"a": {"backend": backend}, "b": {"backend": "Pow"}})
 
@@ -74,7 +87,7 @@ def test_an_operator_inside_something_is_refused(backend: str) -> None:
 
 def test_an_operator_inside_an_entrypoint_is_refused() -> None:
     source = {
-        "a": {"backend": "ForEach(target=b)", "node_entrypoint": "List[BackendProxy]"},
+        "a": {"backend": "Pow", "node_entrypoint": "List[BackendProxy, ForEach(target=b)]"},
         "b": {"backend": "Pow"},
     }
 
@@ -284,6 +297,7 @@ def test_a_plan_is_plain_data_for_the_core() -> None:
         "map": None,
         "or": False,
         "foreach_target": None,
+        "restart_at": None,
     }
     assert data["regions"] == [{"roots": [0], "output": 0}]
     assert data["fanout"] is None

@@ -36,7 +36,7 @@ PLACES = {
     "instance": ('[a]\nbackend = "Forward[node.b]"\n', 2, "node.b", "expand-unknown-instance"),
     "reflect": ('[a]\nbackend = "Reflect"\n', 2, "Reflect", "expand-bad-form"),
     "proxy": ('[a]\nnode_entrypoint = "S[BackendProxy]"\n', 2, "BackendProxy", "expand-unset-parameter"),
-    "operator": ('[a]\nbackend = "S[ForEach(target=b)]"\n', 2, "ForEach", "plan-nested-operator"),
+    "operator": ('[a]\nbackend = "List[ForEach(target=b)]"\n', 2, "ForEach", "plan-nested-operator"),
     "key": (NODE + "mox = 3\n", 3, "mox", "config-unknown-key"),
     "shared key": ("mox = 3\n" + NODE, 1, "mox", "config-unknown-key"),
     "value": (NODE + "max = 0\n", 3, "0", "plan-bad-value"),
