@@ -21,6 +21,7 @@ from .errors import (
     RequestError,
 )
 from .parser import Expr, alias, parse
+from .scheduler import Scheduler
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline, pipe
@@ -37,6 +38,7 @@ __all__ = [
     "Pipeline",
     "QueueFull",
     "RequestError",
+    "Scheduler",
     "alias",
     "param",
     "parse",

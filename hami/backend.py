@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, overload
 
+from . import scheduler
 from .errors import BuildError, ConfigError
 from .parser import ALIASES, macro_names
 
-PARAM_TYPES = ("int", "float", "bool", "str", "path", "list", "any")
+PARAM_TYPES = ("int", "float", "bool", "str", "path", "list", "scheduler", "any")
 
 # Families of Python backends: imported when a text names one of their classes.
 FAMILY_MODULES = {"image": "hami.backends.image"}
@@ -177,7 +178,8 @@ class Backend:
     `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`).
     `is_inline`: bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance
     may run several batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`:
-    which items share a batch, those of equal `shape` and dtype or (`none`) any.
+    which items share a batch, those of equal `shape` and dtype or (`none`) any. A method `problem` may return
+    what keeps the instance from working for now, in words, for `Pipeline.problems`.
     """
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -240,6 +242,9 @@ def _register(name: str, target: Any) -> Any:
         )
     if name in ALIASES or name in macro_names() or _is_taken_by_core(name, target):
         raise _refuse(name, f"`{name}` is already a name of the language", "choose another name")
+    if isinstance(target, type) and issubclass(target, scheduler.Scheduler):
+        scheduler.add(name, target)
+        return target
     is_class = isinstance(target, type) or inspect.isroutine(target)
     if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
         raise _refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")

@@ -6,6 +6,7 @@
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
 #include "bind/python_backend.h"
+#include "bind/python_order.h"
 #include "bind/tensor_object.h"
 #include "core/library_locator.h"
 #include "core/registry.h"
@@ -26,6 +27,7 @@ std::string locate_in_python(const std::string& family) {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of hami.";
   set_host_factory(&create_python_backend);
+  set_host_order_factory(&create_python_order);
   set_library_locator(&locate_in_python);
   define_tensor(module);
   define_pipeline(module);

@@ -125,6 +125,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   bool is_closed() const { return pipeline_->is_closed(); }
   int64_t num_requests() const { return pipeline_->num_requests(); }
   py::list stats() const;
+  py::list problems() const;
 
   void forget(PyObject* dict) { in_flight_.erase(dict); }
 
@@ -288,6 +289,28 @@ void RequestObject::notify(const py::object& listener) const {
   request->stream->notify(std::move(call));
 }
 
+py::dict to_dict(const Percentiles& percentiles) {
+  py::dict dict;
+  dict["count"] = percentiles.count;
+  dict["p50"] = percentiles.p50_ms;
+  dict["p90"] = percentiles.p90_ms;
+  dict["p99"] = percentiles.p99_ms;
+  dict["max"] = percentiles.max_ms;
+  return dict;
+}
+
+py::list PipelineObject::problems() const {
+  check_is_not_in_child();
+  std::vector<std::string> all;
+  {
+    const GilRelease no_gil;
+    all = pipeline_->problems();
+  }
+  py::list problems;
+  for (const std::string& problem : all) problems.append(problem);
+  return problems;
+}
+
 py::list PipelineObject::stats() const {
   check_is_not_in_child();
   std::vector<NodeStats> all;
@@ -308,8 +331,13 @@ py::list PipelineObject::stats() const {
     row["items"] = node.num_items;
     row["errors"] = node.num_errors;
     row["dropped"] = node.num_dropped;
+    row["instances"] = node.num_instances;
+    row["busy"] = node.num_busy;
+    row["hung"] = node.num_hung;
     row["batch_rows"] = batch_rows;
     row["releases"] = releases;
+    row["wait_ms"] = to_dict(node.wait);
+    row["run_ms"] = to_dict(node.run);
     rows.append(row);
   }
   return rows;
@@ -333,6 +361,7 @@ void define_pipeline(py::module_& module) {
            py::arg("is_streamed") = false)
       .def("close", &PipelineObject::close, py::arg("timeout_s"))
       .def("stats", &PipelineObject::stats)
+      .def("problems", &PipelineObject::problems)
       .def_property_readonly("is_closed", &PipelineObject::is_closed)
       .def_property_readonly("num_requests", &PipelineObject::num_requests);
 }

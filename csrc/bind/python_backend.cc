@@ -70,6 +70,7 @@ class PythonBackend final : public Backend {
   void forward(Batch batch) override;
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return traits_; }
+  std::string problem() const override;
   size_t group_of(const Item& item) const override {
     return groups_by_shape_ ? Backend::group_of(item) : 0;
   }
@@ -158,6 +159,18 @@ bool PythonBackend::is_generator() const {
   const Owned answer =
       checked(PyObject_CallMethod(module.get(), "isgeneratorfunction", "O", forward_->get()));
   return PyObject_IsTrue(answer.get()) == 1;
+}
+
+std::string PythonBackend::problem() const {
+  const GilAcquire gil;
+  const Owned method(PyObject_GetAttrString(instance_->get(), "problem"));
+  PyErr_Clear();
+  if (!method) return {};
+  const Owned answer(call_python(method.get(), nullptr, 0));
+  if (!answer) return describe(take_python_error());
+  const char* text = PyUnicode_Check(answer.get()) ? PyUnicode_AsUTF8(answer.get()) : nullptr;
+  PyErr_Clear();
+  return text == nullptr ? "" : text;
 }
 
 void PythonBackend::forward(Batch batch) {

@@ -36,6 +36,13 @@ int Container::container_depth() const {
   return depth;
 }
 
+std::string Container::problem() const {
+  for (const auto& child : children_) {
+    if (std::string problem = child->problem(); !problem.empty()) return problem;
+  }
+  return {};
+}
+
 void forward_by_group(Backend& backend, Batch batch) {
   if (batch.size() == 1) return backend.forward(batch);
   std::map<size_t, std::vector<Item*>> groups;

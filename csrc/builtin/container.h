@@ -19,6 +19,7 @@ class Container : public Backend {
   size_t group_of(const Item& item) const override { return children_[0]->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override;
   int container_depth() const override;
+  std::string problem() const override;
 
  protected:
   std::vector<std::shared_ptr<Backend>> children_;

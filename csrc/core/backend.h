@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/item.h"
@@ -54,6 +55,10 @@ class Backend {
   // Items run together only when this is equal. The default: shape and dtype of `data`, without
   // the batch axis for items of several rows.
   virtual size_t group_of(const Item& item) const;
+
+  // What keeps the backend from working for now, in words, or an empty text. Any thread, at any
+  // time.
+  virtual std::string problem() const { return {}; }
 
   // Adds every key that the backend reads to `reads`, so that submit brings it along.
   virtual void collect_reads(std::vector<Key>& reads) const;

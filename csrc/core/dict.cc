@@ -45,6 +45,7 @@ const Key data = Key::intern("data");
 const Key result = Key::intern("result");
 const Key error = Key::intern("error");
 const Key request_id = Key::intern("request_id");
+const Key request_end = Key::intern("request_end");
 const Key request_size = Key::intern("request_size");
 const Key node_name = Key::intern("node_name");
 const Key context = Key::intern("context");

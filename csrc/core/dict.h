@@ -71,6 +71,7 @@ extern const Key data;
 extern const Key result;
 extern const Key error;
 extern const Key request_id;
+extern const Key request_end;
 extern const Key request_size;
 extern const Key node_name;
 extern const Key context;

@@ -172,9 +172,9 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
   }
   for (const Ref<Request>& request : requests) {
     if (request->deadline == TimePoint::max()) continue;
-    timer_.add(request, request->deadline);
+    timer().add(request, request->deadline);
     // It may have been answered before the timer knew of it.
-    if (request->is_answered()) timer_.remove(*request);
+    if (request->is_answered()) timer().remove(*request);
   }
 }
 
@@ -214,7 +214,7 @@ bool Pipeline::close(Duration timeout) noexcept {
   for (const auto& service : services) service->close();
   bool all_ended = true;
   for (const auto& service : services | std::views::reverse) all_ended &= service->join(deadline);
-  timer_.stop();
+  timer().stop();
   return is_drained && all_ended;
 }
 
@@ -224,6 +224,15 @@ std::vector<NodeStats> Pipeline::stats() const {
     if (auto node = std::dynamic_pointer_cast<Operator>(service)) node->add_stats(stats);
   }
   return stats;
+}
+
+std::vector<std::string> Pipeline::problems() const {
+  std::vector<std::string> problems;
+  if (is_closed()) problems.emplace_back("the pipeline is closed");
+  for (const auto& service : scope_.services()) {
+    if (auto node = std::dynamic_pointer_cast<Operator>(service)) node->add_problems(problems);
+  }
+  return problems;
 }
 
 }  // namespace hami

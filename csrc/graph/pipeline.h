@@ -12,7 +12,6 @@
 
 #include "graph/dispatcher.h"
 #include "graph/request.h"
-#include "graph/timer.h"
 #include "plan/build.h"
 #include "plan/expr.h"
 
@@ -34,6 +33,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool is_closed() const noexcept { return is_closing_.load(std::memory_order_acquire); }
 
   std::vector<NodeStats> stats() const;
+  // What is wrong now, in words; nothing while all is well.
+  std::vector<std::string> problems() const;
   int64_t num_requests() const noexcept { return num_requests_.load(std::memory_order_relaxed); }
   const PipelineSettings& settings() const noexcept { return plan_.settings; }
 
@@ -52,7 +53,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool has_restarts() const noexcept { return has_restarts_; }
   int find_root(std::string_view name) const;
   Dispatcher& dispatcher() noexcept { return dispatcher_; }
-  Timer& timer() noexcept { return timer_; }
+  Timer& timer() noexcept { return load_->timer; }
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
   // A request was answered before its visits had ended; those that wait in queues are dead.
@@ -78,7 +79,6 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool has_joins_ = false;
   bool has_restarts_ = false;
   Dispatcher dispatcher_{*this};
-  Timer timer_;
 
   std::atomic<int64_t> num_requests_{0};
   std::atomic<bool> is_closing_{false};

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/event.h"
+#include "core/timer.h"
 #include "graph/result_stream.h"
-#include "graph/timer.h"
 #include "schedule/task.h"
 
 namespace hami {
@@ -38,7 +38,7 @@ struct NodeOutput {
   bool has_arrived = false;  // a result came this way, made by the node or passed by it
 };
 
-class Request final : public RefCounted {
+class Request final : public Timed {
  public:
   Request(std::shared_ptr<Pipeline> pipeline, int region)
       : pipeline(std::move(pipeline)), region(region) {}
@@ -73,6 +73,7 @@ class Request final : public RefCounted {
   bool fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
   // The deadline has passed.
   void expire() noexcept;
+  void on_time() noexcept override { expire(); }
   // The caller has gone. Returns whether there was no answer yet.
   bool cancel() noexcept;
   // Ends a request that nobody waits for: late, or cancelled together with its siblings.
@@ -95,7 +96,6 @@ class Request final : public RefCounted {
   std::unique_ptr<int64_t[]> num_rounds;
   // What the output node wrote; becomes `output` when every branch has ended.
   std::optional<Dict> collected;
-  std::optional<Timer::Ticket> ticket;  // guarded by the timer
 
  private:
   enum State : uint8_t { kOpen, kAnswering };

@@ -115,18 +115,18 @@ const Registration registration_of_restart{
                  .create = [](Build& build) { return std::make_shared<Restart>(build); }}};
 
 // The planner turns it into the nodes that it stands for.
-const Registration registration_of_loop{BackendClass{
-    .name = "Loop",
-    .family = "flow",
-    .doc = "Runs its first child, and again while the second one has a result.",
-    .params = {kMaxRounds},
-    .min_children = 2,
-    .max_children = 2,
-    .is_operator = true,
-    .create = [](Build&) -> std::shared_ptr<Backend> {
-      assert(false && "the planner replaces `Loop`");
-      return nullptr;
-    }}};
+const Registration registration_of_loop{
+    BackendClass{.name = "Loop",
+                 .family = "flow",
+                 .doc = "Runs its first child, and again while the second one has a result.",
+                 .params = {kMaxRounds},
+                 .min_children = 2,
+                 .max_children = 2,
+                 .is_operator = true,
+                 .create = [](Build&) -> std::shared_ptr<Backend> {
+                   assert(false && "the planner replaces `Loop`");
+                   return nullptr;
+                 }}};
 
 }  // namespace
 }  // namespace hami

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "core/timer.h"
 
 namespace hami {
 
@@ -22,6 +23,8 @@ struct PipelineLoad {
   std::atomic<int64_t> num_early_answers{0};
   // Nodes that hold a batch back in the hope of further items.
   std::atomic<int64_t> num_waiting_nodes{0};
+  // Deadlines of requests, and of runs.
+  Timer timer;
 };
 
 class Scope {

@@ -21,6 +21,8 @@ class BackgroundThread final : public Backend {
   void forward(Batch batch) override { backend_->forward(batch); }
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return backend_->traits(); }
+  std::string problem() const override { return backend_->problem(); }
+  int index() const noexcept { return site_.instance; }
   size_t group_of(const Item& item) const override { return backend_->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }
   int container_depth() const override { return backend_->container_depth(); }
@@ -37,6 +39,8 @@ class BackgroundThread final : public Backend {
 
   // The rest belongs to the dispatcher, guarded by its lock.
   bool is_busy = false;
+  bool is_hung = false;  // the present run takes longer than it should
+  TimePoint run_start{};
   std::vector<Task*> assigned;         // to run next
   std::vector<Task*> running;          // inside the backend now
   TimePoint alarm = TimePoint::max();  // when to look at the queue again

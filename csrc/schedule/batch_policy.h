@@ -14,6 +14,7 @@ struct BatchState {
   TimePoint now;
   // The ranges of the instances that are free, and of all of them.
   std::span<const BatchRange> free;
+  std::span<const size_t> free_instances;  // which of all they are
   std::span<const BatchRange> all;
   // Items inside the pipeline; when all of them are in this queue nobody else can come.
   int64_t num_inside = 0;
@@ -45,6 +46,23 @@ struct Decision {
 };
 
 Decision decide(const BatchState& state);
+
+// The policy of one node, owned by its dispatcher and called under the dispatcher's lock. This one
+// is stateless: every instance may run everything.
+class BatchPolicy {
+ public:
+  virtual ~BatchPolicy() = default;
+  virtual Decision decide(const BatchState& state) { return hami::decide(state); }
+
+  // A task enters the queue; it may be given another group. What this throws is the task's error.
+  virtual void on_arrival(Task&, TimePoint) {}
+  // A task leaves the queue without running.
+  virtual void on_leave(const Task&, TimePoint) {}
+  virtual void on_start(std::span<Task* const>) {}
+  // The tasks have run, and may hold errors.
+  virtual void on_end(std::span<Task* const>, TimePoint) {}
+  virtual void collect_reads(std::vector<Key>&) const {}
+};
 
 // How long to wait for the next arrival of a burst: four times the median of the recent gaps
 // between arrivals, and at least 200 microseconds.

@@ -2,30 +2,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-
 namespace hami {
 namespace {
-
-constexpr auto kAgeingStep = std::chrono::milliseconds(100);
-
-// A number that orders tasks for ever: the ageing of two waiting tasks is the same, so their
-// order never changes while they wait and can be fixed on arrival.
-int64_t order_of(const Task& task, Order order) {
-  const int64_t arrival = task.arrival.time_since_epoch().count();
-  switch (order) {
-    case Order::kFifo:
-      break;
-    case Order::kPriority: {
-      constexpr int64_t kStep = Duration(kAgeingStep).count();
-      constexpr int64_t kLargest = int64_t{1} << 31;
-      return arrival - std::clamp(task.priority, -kLargest, kLargest) * kStep;
-    }
-    case Order::kEdf:
-      return task.deadline.time_since_epoch().count();
-  }
-  return arrival;
-}
 
 TimePoint earliest_arrival(const std::deque<Task*>& tasks) {
   TimePoint earliest = TimePoint::max();
@@ -35,16 +13,7 @@ TimePoint earliest_arrival(const std::deque<Task*>& tasks) {
 
 }  // namespace
 
-Order parse_order(const std::string& name) {
-  if (name == "fifo") return Order::kFifo;
-  if (name == "priority") return Order::kPriority;
-  if (name == "edf") return Order::kEdf;
-  throw Error(ErrorKind::kBuild, "build-scheduler", "unknown scheduler " + quoted(name),
-              "use `fifo`, `priority` or `edf`");
-}
-
 void BatchQueue::push(Task& task) {
-  task.order = order_of(task, order_);
   auto group = std::ranges::find(groups_, task.group, &Group::key);
   if (group == groups_.end()) {
     groups_.push_back({task.group, {}, task.arrival});
@@ -71,9 +40,7 @@ std::vector<Task*> BatchQueue::pop(size_t group_index, size_t count) {
 
 bool BatchQueue::refresh(Group& group) const {
   if (group.tasks.empty()) return false;
-  // In order of arrival the head is the earliest.
-  group.first_arrival =
-      order_ == Order::kFifo ? group.head().arrival : earliest_arrival(group.tasks);
+  group.first_arrival = is_fifo_ ? group.head().arrival : earliest_arrival(group.tasks);
   return true;
 }
 

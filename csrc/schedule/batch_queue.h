@@ -1,5 +1,5 @@
-// `BatchQueue`: what waits at one node, by group and in the order of the node's policy. Plain data
-// without a lock or a clock; its owner guards it.
+// `BatchQueue`: what waits at one node, by group and in the order of the node's scheduler. Plain
+// data without a lock or a clock; its owner guards it.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,20 @@
 
 namespace hami {
 
-// The order in which waiting tasks run.
-enum class Order {
-  kFifo,
-  kPriority,  // higher first; waiting 100 ms is worth one step, so that nobody starves
-  kEdf,       // earliest deadline first
-};
-Order parse_order(const std::string& name);
-
 class BatchQueue {
  public:
   struct Group {
     size_t key;
-    std::deque<Task*> tasks;  // in policy order
+    std::deque<Task*> tasks;  // by `order`
     TimePoint first_arrival;  // the earliest arrival among them
 
     Task& head() const noexcept { return *tasks.front(); }
   };
 
-  explicit BatchQueue(Order order = Order::kFifo) : order_(order) {}
+  // `is_fifo`: tasks come in their order.
+  explicit BatchQueue(bool is_fifo = true) : is_fifo_(is_fifo) {}
 
-  // REQUIRES: arrival, deadline, priority and group of the task are set.
+  // REQUIRES: arrival, group and order of the task are set.
   void push(Task& task);
   // Takes the first `count` tasks of a group; the group disappears with its last task.
   std::vector<Task*> pop(size_t group_index, size_t count);
@@ -47,7 +40,7 @@ class BatchQueue {
   // After tasks were taken out of a group: brings its facts up to date. False when it is empty.
   bool refresh(Group& group) const;
 
-  Order order_;
+  const bool is_fifo_;
   std::vector<Group> groups_;
   size_t size_ = 0;
 };

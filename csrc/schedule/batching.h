@@ -9,7 +9,7 @@
 
 namespace hami {
 
-class Batching final : public Operator {
+class Batching : public Operator {
  public:
   explicit Batching(Build& build);
 
@@ -27,6 +27,12 @@ class Batching final : public Operator {
   Traits traits() const override { return dispatcher_->traits(); }
   void collect_reads(std::vector<Key>& reads) const override { dispatcher_->collect_reads(reads); }
   int container_depth() const override { return dispatcher_->container_depth(); }
+
+ protected:
+  // The policy for the dispatcher to follow.
+  virtual std::unique_ptr<BatchPolicy> make_policy(const InstanceDispatcher&) const {
+    return std::make_unique<BatchPolicy>();
+  }
 
  private:
   InstanceDispatcher& next();

@@ -7,13 +7,26 @@
 #include "schedule/refusal.h"
 
 namespace hami {
+namespace {
+
+const Value& scheduler_of(const Build& build) {
+  static const Key scheduler = Key::intern("scheduler");
+  return *build.params().values().find(scheduler);
+}
+
+}  // namespace
+
 InstanceDispatcher::InstanceDispatcher(Build& build)
     : node_name_(build.node_name()),
       load_(build.scope().load()),
       instances_(BackgroundThread::find_all(build)),
       capacity_(static_cast<size_t>(build.params().get_int("queue_capacity"))),
-      queue_(parse_order(build.params().get_str("scheduler"))) {
+      order_(make_order(scheduler_of(build))),
+      hung_after_(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(
+          build.params().find_float("hung_after_ms").value_or(0)))),
+      queue_(order_->is_arrival()) {
   traits_ = instances_[0]->traits();
+  traits_.reads_everything |= order_->reads_everything();
   for (const auto& instance : instances_) {
     ranges_.push_back(instance->batch_range());
     largest_max_ = std::max(largest_max_, instance->batch_range().max);
@@ -28,10 +41,16 @@ void InstanceDispatcher::launch() {
   }
 }
 
+void InstanceDispatcher::set_batching(Duration timeout, std::unique_ptr<BatchPolicy> policy) {
+  timeout_ = timeout;
+  policy_ = std::move(policy);
+}
+
 BatchRange InstanceDispatcher::batch_range() const { return {1, largest_max_}; }
 
 void InstanceDispatcher::collect_reads(std::vector<Key>& reads) const {
   for (const auto& instance : instances_) instance->collect_reads(reads);
+  policy_->collect_reads(reads);
 }
 
 // --- arrival ---
@@ -67,7 +86,8 @@ bool InstanceDispatcher::has_places(size_t num_tasks, Aftermath& aftermath) {
 
 bool InstanceDispatcher::admit(std::span<Task* const> tasks, Admission admission) {
   if (tasks.size() == 1 && can_run_in_place(*tasks[0]) && run_in_place(*tasks[0])) return true;
-  for (Task* task : tasks) task->group = instances_[0]->group_of(*task);
+  const TimePoint now = Clock::now();
+  for (Task* task : tasks) classify(*task, now);
   Aftermath aftermath;
   Lock lock(mutex_);
   if (admission == Admission::kBounded && !has_places(tasks.size(), aftermath)) {
@@ -75,19 +95,34 @@ bool InstanceDispatcher::admit(std::span<Task* const> tasks, Admission admission
     return false;
   }
   if (admission == Admission::kReserved) num_reserved_ -= tasks.size();
-  const TimePoint now = Clock::now();
-  for (Task* task : tasks) enqueue(*task, now, aftermath);
+  for (Task* task : tasks) enqueue(*task, aftermath);
   if (queue_.size() >= capacity_) is_full_.store(true, std::memory_order_release);
   dispatch(aftermath, nullptr);
   settle(aftermath, lock);
   return true;
 }
 
-void InstanceDispatcher::enqueue(Task& task, TimePoint now, Aftermath& aftermath) {
+void InstanceDispatcher::classify(Task& task, TimePoint now) const noexcept {
+  try {
+    task.arrival = now;
+    task.group = instances_[0]->group_of(task);
+    task.order = order_->order_of(task);
+  } catch (...) {
+    task.error = std::current_exception();
+  }
+}
+
+void InstanceDispatcher::enqueue(Task& task, Aftermath& aftermath) {
   if (is_closed_) {
     task.error = refusal::closed(node_name_);
-  } else if (task.rows > largest_max_) {
+  } else if (task.error == nullptr && task.rows > largest_max_) {
     task.error = refusal::too_large(node_name_, task.rows, largest_max_);
+  } else if (task.error == nullptr) {
+    try {
+      policy_->on_arrival(task, task.arrival);
+    } catch (...) {
+      task.error = std::current_exception();
+    }
   }
   if (task.error != nullptr) {
     ++stats_.num_errors;
@@ -95,8 +130,8 @@ void InstanceDispatcher::enqueue(Task& task, TimePoint now, Aftermath& aftermath
     return;
   }
   // Gaps count within a burst only: an arrival at an empty queue says nothing about the next one.
-  if (!queue_.empty()) grace_.add_gap(now - last_arrival_);
-  task.arrival = last_arrival_ = last_change_ = now;
+  if (!queue_.empty()) grace_.add_gap(task.arrival - last_arrival_);
+  last_arrival_ = last_change_ = task.arrival;
   queue_.push(task);
 }
 
@@ -107,9 +142,7 @@ bool InstanceDispatcher::can_run_in_place(const Task& task) const noexcept {
 bool InstanceDispatcher::run_in_place(Task& task) {
   Task* const tasks[] = {&task};
   if (traits_.is_reentrant) {
-    if (instances_[0]->run(tasks) != 0)
-      num_in_place_errors_.fetch_add(1, std::memory_order_relaxed);
-    num_in_place_.fetch_add(1, std::memory_order_relaxed);
+    run_timed(*instances_[0], tasks);
     task.finish();
     return true;
   }
@@ -119,9 +152,7 @@ bool InstanceDispatcher::run_in_place(Task& task) {
   BackgroundThread& instance = **free;
   instance.is_busy = true;
   lock.unlock();
-  const int64_t num_failed = instance.run(tasks);
-  num_in_place_errors_.fetch_add(num_failed, std::memory_order_relaxed);
-  num_in_place_.fetch_add(1, std::memory_order_relaxed);
+  run_timed(instance, tasks);
   lock.lock();
   instance.is_busy = false;
   Aftermath aftermath;
@@ -137,48 +168,58 @@ bool InstanceDispatcher::has_room_downstream() const noexcept {
   return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
 }
 
-Decision InstanceDispatcher::decide_now(std::vector<BackgroundThread*>& free,
-                                        const BackgroundThread* self) const {
-  for (const auto& instance : instances_) {
-    if (instance->is_busy || instance->has_ended) continue;
-    free.push_back(instance.get());
-    // Among equals the first is taken, and a thread that is awake already is the cheapest.
-    if (instance.get() == self) std::swap(free.front(), free.back());
+InstanceDispatcher::Free InstanceDispatcher::find_free(const BackgroundThread* self) const {
+  Free free;
+  const auto add = [&](size_t index) {
+    const auto& instance = instances_[index];
+    if (instance->is_busy || instance->has_ended) return;
+    free.threads.push_back(instance.get());
+    free.ranges.push_back(ranges_[index]);
+    free.indexes.push_back(index);
+  };
+  // Among equals the first is taken, and a thread that is awake already is the cheapest.
+  if (self != nullptr) add(static_cast<size_t>(self->index()));
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    if (instances_[i].get() != self) add(i);
   }
-  std::vector<BatchRange> free_ranges;
-  for (const BackgroundThread* instance : free) free_ranges.push_back(instance->batch_range());
-  return decide({.queue = queue_,
-                 .now = Clock::now(),
-                 .free = free_ranges,
-                 .all = ranges_,
-                 .num_inside = load_->num_inside.load(std::memory_order_relaxed),
-                 .timeout = timeout_,
-                 .grace = grace_.grace(),
-                 .last_change = last_change_});
+  return free;
+}
+
+Decision InstanceDispatcher::decide_now(const Free& free) {
+  return policy_->decide({.queue = queue_,
+                          .now = Clock::now(),
+                          .free = free.ranges,
+                          .free_instances = free.indexes,
+                          .all = ranges_,
+                          .num_inside = load_->num_inside.load(std::memory_order_relaxed),
+                          .timeout = timeout_,
+                          .grace = grace_.grace(),
+                          .last_change = last_change_});
 }
 
 void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) {
   set_waiting(false);
   drop_abandoned(aftermath);
   while (!queue_.empty() && has_room_downstream()) {
-    std::vector<BackgroundThread*> free;
-    const Decision decision = decide_now(free, self);
+    const Free free = find_free(self);
+    const Decision decision = decide_now(free);
     if (decision.action == Decision::Action::kIdle) return;
     if (decision.action == Decision::Action::kWait) {
-      set_alarm(decision.until, free, self, aftermath);
+      set_alarm(decision.until, free.threads, self, aftermath);
       return;
     }
     auto tasks = take(decision, aftermath);
     if (decision.action == Decision::Action::kRefuse) {
       for (Task* task : tasks) {
         task->error = refusal::too_small(node_name_);
+        leave(*task, aftermath);
         ++stats_.num_errors;
-        aftermath.ended.push_back(task);
       }
       continue;
     }
     if (tasks.empty()) continue;
-    BackgroundThread& instance = *free[decision.instance];
+    policy_->on_start(tasks);
+    BackgroundThread& instance = *free.threads[decision.instance];
     instance.assigned = std::move(tasks);
     instance.is_busy = true;
     ++stats_.releases[to_string(decision.release)];
@@ -191,7 +232,7 @@ std::vector<Task*> InstanceDispatcher::take(const Decision& decision, Aftermath&
   const auto abandoned =
       std::ranges::stable_partition(tasks, [](const Task* task) { return !task->is_abandoned(); });
   stats_.num_dropped += std::ssize(abandoned);
-  aftermath.ended.insert(aftermath.ended.end(), abandoned.begin(), abandoned.end());
+  for (Task* task : abandoned) leave(*task, aftermath);
   tasks.erase(abandoned.begin(), abandoned.end());
   note_room(aftermath);
   return tasks;
@@ -204,8 +245,13 @@ void InstanceDispatcher::drop_abandoned(Aftermath& aftermath) {
   num_answers_seen_ = num_answers;
   const auto dropped = queue_.remove_abandoned();
   stats_.num_dropped += std::ssize(dropped);
-  aftermath.ended.insert(aftermath.ended.end(), dropped.begin(), dropped.end());
+  for (Task* task : dropped) leave(*task, aftermath);
   note_room(aftermath);
+}
+
+void InstanceDispatcher::leave(Task& task, Aftermath& aftermath) {
+  policy_->on_leave(task, Clock::now());
+  aftermath.ended.push_back(&task);
 }
 
 void InstanceDispatcher::note_room(Aftermath& aftermath) {
@@ -249,141 +295,31 @@ void InstanceDispatcher::reconsider() noexcept {
   settle(aftermath, lock);
 }
 
-// --- the instances' threads ---
-
-void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
-  Lock lock(mutex_);
-  while (true) {
-    if (!instance.assigned.empty()) {
-      run_assigned(instance, lock);
-    } else if (is_closed_) {
-      break;
-    } else if (instance.alarm <= Clock::now()) {
-      instance.alarm = TimePoint::max();
-      Aftermath aftermath;
-      dispatch(aftermath, &instance);
-      settle(aftermath, lock);
-      lock.lock();
-    } else if (instance.alarm != TimePoint::max()) {
-      instance.wake.wait_until(lock, instance.alarm);
-    } else {
-      instance.wake.wait(lock);
-    }
-  }
-  instance.has_ended = true;
-  ended_.notify_all();
-}
-
-void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
-  instance.running = std::exchange(instance.assigned, {});
-  instance.alarm = TimePoint::max();
-  int64_t rows = 0;
-  for (const Task* task : instance.running) rows += task->rows;
-  lock.unlock();
-  const int64_t num_failed = instance.run(instance.running);
-  lock.lock();
-  const std::vector<Task*> tasks = std::exchange(instance.running, {});
-  ++stats_.batch_rows[rows];
-  stats_.num_items += std::ssize(tasks);
-  stats_.num_errors += num_failed;
-  // Callers are answered before the next decision, so that they can be back in time for it.
-  lock.unlock();
-  for (Task* task : tasks) task->finish();
-  lock.lock();
-  instance.is_busy = false;
-  last_change_ = Clock::now();
-  Aftermath aftermath;
-  dispatch(aftermath, &instance);
-  settle(aftermath, lock);
-  lock.lock();
-}
-
-// --- the end ---
-
-void InstanceDispatcher::close() noexcept {
-  Aftermath aftermath;
-  std::vector<std::function<void()>> early_failures;
-  Lock lock(mutex_);
-  is_closed_ = true;
-  set_waiting(false);
-  aftermath.ended = queue_.pop_all();
-  for (Task* task : aftermath.ended) {
-    if (task->is_abandoned()) ++stats_.num_dropped;
-    task->error = refusal::closed(node_name_);
-  }
-  if (is_full_.exchange(false)) aftermath.has_room_again = true;
-  for (const auto& instance : instances_) {
-    aftermath.woken.push_back(instance.get());
-    for (Task* task : instance->running) {
-      early_failures.push_back(task->early_failure(refusal::closed(node_name_)));
-    }
-  }
-  settle(aftermath, lock);
-  for (const auto& fail : early_failures) fail();
-}
-
-bool InstanceDispatcher::join(TimePoint deadline) noexcept {
-  // A callback that closes its own pipeline runs on one of these threads, which then ends alone.
-  const auto has_ended = [](const auto& instance) {
-    return instance->has_ended || instance->thread.get_id() == std::this_thread::get_id();
-  };
-  const auto is_idle_no_more = [&](const auto& instance) {
-    return has_ended(instance) || instance->is_busy;
-  };
-  bool all_ended = false;
-  std::vector<std::thread> ended;
-  {
-    Lock lock(mutex_);
-    // Idle threads end at once; only those inside a backend or a callback need a time limit.
-    ended_.wait(lock, [&] { return std::ranges::all_of(instances_, is_idle_no_more); });
-    all_ended = ended_.wait_until(lock, deadline,
-                                  [&] { return std::ranges::all_of(instances_, has_ended); });
-    for (const auto& instance : instances_) {
-      if (!instance->thread.joinable()) continue;
-      if (instance->has_ended) {
-        ended.push_back(std::move(instance->thread));
-      } else {
-        instance->thread.detach();
-      }
-    }
-  }
-  for (std::thread& thread : ended) thread.join();
-  return all_ended;
-}
-
-void InstanceDispatcher::add_stats(std::vector<NodeStats>& all) const {
-  Lock lock(mutex_);
-  NodeStats stats = stats_;
-  stats.node = node_name_;
-  stats.num_waiting = static_cast<int64_t>(queue_.size());
-  stats.num_errors += num_in_place_errors_.load(std::memory_order_relaxed);
-  if (const int64_t num_in_place = num_in_place_.load(std::memory_order_relaxed)) {
-    stats.num_items += num_in_place;
-    stats.batch_rows[1] += num_in_place;
-    stats.releases["in_place"] += num_in_place;
-  }
-  all.push_back(std::move(stats));
-}
-
-static const Registration registration_of_InstanceDispatcher{
-    BackendClass{.name = "InstanceDispatcher",
-                 .family = "scheduling",
-                 .doc = "Gives each batch to the best-fitting free instance of the node.",
-                 .params = {{.name = "queue_capacity",
-                             .type = "int",
-                             .doc = "most requests that wait at this node",
-                             .default_value = Value(int64_t{65536}),
-                             .min = 1},
-                            {.name = "scheduler",
-                             .type = "str",
-                             .doc = "which waiting request runs first",
-                             .default_value = Value::str(std::string("fifo")),
-                             .choices = {"fifo", "priority", "edf"}}},
-                 .create = [](Build& build) -> std::shared_ptr<Backend> {
-                   auto dispatcher = std::make_shared<InstanceDispatcher>(build);
-                   build.scope().add_service(dispatcher);
-                   dispatcher->launch();
-                   return dispatcher;
-                 }}};
+static const Registration registration_of_InstanceDispatcher{BackendClass{
+    .name = "InstanceDispatcher",
+    .family = "scheduling",
+    .doc = "Gives each batch to the best-fitting free instance of the node.",
+    .params = {{.name = "queue_capacity",
+                .type = "int",
+                .doc = "most requests that wait at this node",
+                .default_value = Value(int64_t{65536}),
+                .min = 1},
+               {.name = "scheduler",
+                .type = "scheduler",
+                .doc = "which waiting request runs first: `fifo`, `priority`, `edf`, or "
+                       "the name of a registered class",
+                .default_value = Value::str(std::string("fifo"))},
+               {.name = "hung_after_ms",
+                .type = "float",
+                .doc = "a run that takes longer fails its requests and turns health bad",
+                .unit = "ms",
+                .min = 1,
+                .max = 86400000}},
+    .create = [](Build& build) -> std::shared_ptr<Backend> {
+      auto dispatcher = std::make_shared<InstanceDispatcher>(build);
+      build.scope().add_service(dispatcher);
+      dispatcher->launch();
+      return dispatcher;
+    }}};
 
 }  // namespace hami

@@ -14,6 +14,7 @@
 #include "schedule/background_thread.h"
 #include "schedule/batch_policy.h"
 #include "schedule/operator.h"
+#include "schedule/order.h"
 
 namespace hami {
 
@@ -25,8 +26,10 @@ class InstanceDispatcher final : public Operator,
 
   // Starts one thread for each instance. REQUIRES: held by a shared_ptr.
   void launch();
-  // From now on tasks wait up to `timeout` for company. Set while building, by `Batching`.
-  void set_batching(Duration timeout) { timeout_ = timeout; }
+  // From now on tasks wait up to `timeout` for company, as `policy` decides. Set while building, by
+  // `Batching`.
+  void set_batching(Duration timeout, std::unique_ptr<BatchPolicy> policy);
+  const std::vector<BatchRange>& instance_ranges() const noexcept { return ranges_; }
 
   void start(std::span<Task* const> tasks) override;
   bool start_bounded(std::span<Task* const> tasks) override;
@@ -40,6 +43,7 @@ class InstanceDispatcher final : public Operator,
   void close() noexcept override;
   bool join(TimePoint deadline) noexcept override;
   void add_stats(std::vector<NodeStats>& all) const override;
+  void add_problems(std::vector<std::string>& problems) const override;
 
   BatchRange batch_range() const override;
   Traits traits() const override { return traits_; }
@@ -55,17 +59,30 @@ class InstanceDispatcher final : public Operator,
     bool has_room_again = false;
   };
 
+  // The instances that could start a batch now.
+  struct Free {
+    std::vector<BackgroundThread*> threads;
+    std::vector<BatchRange> ranges;
+    std::vector<size_t> indexes;
+  };
+  class RunWatch;
+
   enum class Admission { kFree, kBounded, kReserved };
   bool admit(std::span<Task* const> tasks, Admission admission);
   bool has_places(size_t num_tasks, Aftermath& aftermath);
   bool can_run_in_place(const Task& task) const noexcept;
   bool run_in_place(Task& task);
-  void enqueue(Task& task, TimePoint now, Aftermath& aftermath);
+  // Says in which order and with whom a task runs. What goes wrong is the error of the task.
+  void classify(Task& task, TimePoint now) const noexcept;
+  void enqueue(Task& task, Aftermath& aftermath);
   // Applies the decision until nothing can start. `self`, if free, takes work without a wake-up.
   void dispatch(Aftermath& aftermath, BackgroundThread* self);
-  Decision decide_now(std::vector<BackgroundThread*>& free, const BackgroundThread* self) const;
+  Free find_free(const BackgroundThread* self) const;
+  Decision decide_now(const Free& free);
   bool has_room_downstream() const noexcept;
   std::vector<Task*> take(const Decision& decision, Aftermath& aftermath);
+  // A task that left the queue ends without a run.
+  void leave(Task& task, Aftermath& aftermath);
   // Takes out what was answered while it waited.
   void drop_abandoned(Aftermath& aftermath);
   void note_room(Aftermath& aftermath);
@@ -76,6 +93,11 @@ class InstanceDispatcher final : public Operator,
   void settle(Aftermath& aftermath, Lock& lock) noexcept;
   void work(BackgroundThread& instance) noexcept;
   void run_assigned(BackgroundThread& instance, Lock& lock);
+  // Fails what an instance runs, if it is still the run that began at `start`.
+  void give_up(BackgroundThread& instance, TimePoint start) noexcept;
+  // Runs on the caller's thread.
+  void run_timed(BackgroundThread& instance, std::span<Task* const> tasks);
+  std::string site_of(const BackgroundThread& instance) const;
 
   const std::string node_name_;
   const std::shared_ptr<PipelineLoad> load_;
@@ -83,13 +105,16 @@ class InstanceDispatcher final : public Operator,
   std::vector<BatchRange> ranges_;
   int64_t largest_max_ = 1;
   Traits traits_;
-  size_t capacity_;
+  const size_t capacity_;
+  const std::unique_ptr<Order> order_;
+  const Duration hung_after_;  // zero: never
   Duration timeout_{};
   std::vector<Operator*> upstreams_;
   std::vector<Operator*> downstreams_;
   std::atomic<bool> is_full_{false};
 
   mutable std::mutex mutex_;
+  std::unique_ptr<BatchPolicy> policy_ = std::make_unique<BatchPolicy>();
   BatchQueue queue_;
   size_t num_reserved_ = 0;  // places promised to tasks that are about to come
   int64_t num_answers_seen_ = 0;
@@ -101,6 +126,8 @@ class InstanceDispatcher final : public Operator,
   std::condition_variable ended_;
 
   NodeStats stats_;  // under the lock as well
+  LatencyHistogram wait_;
+  LatencyHistogram run_;
   // Runs in place take no lock, so they are counted apart.
   std::atomic<int64_t> num_in_place_{0};
   std::atomic<int64_t> num_in_place_errors_{0};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/backend.h"
@@ -42,6 +43,8 @@ class Operator : public Backend {
   // keep alive what they need. True when all have ended.
   virtual bool join(TimePoint) noexcept { return true; }
   virtual void add_stats(std::vector<NodeStats>&) const {}
+  // Adds what is wrong here, in words.
+  virtual void add_problems(std::vector<std::string>&) const {}
 
   // The adapter to synchronous code: starts a task for every item and waits for all of them.
   void forward(Batch batch) override;

@@ -24,6 +24,15 @@ std::exception_ptr too_large(const std::string& node, int64_t num_rows, int64_t 
               "split the request or raise `max`", node);
 }
 
+std::exception_ptr hung(const std::string& node, int instance, double after_ms) {
+  return std::make_exception_ptr(
+      Error(ErrorKind::kDeadlineExceeded, "instance-hung",
+            "instance " + std::to_string(instance) + " of node " + quoted(node) +
+                " has not come back from its backend for " +
+                quoted(std::to_string(static_cast<int64_t>(after_ms))) + " ms",
+            "find out where it hangs, or raise `hung_after_ms`"));
+}
+
 std::exception_ptr too_small(const std::string& node) {
   return make(ErrorKind::kRequest, "request-too-small",
               "no company came, and fewer rows than `min` of every instance cannot run",

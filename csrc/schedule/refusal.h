@@ -11,6 +11,8 @@ namespace hami::refusal {
 std::exception_ptr closed(const std::string& node);
 // The task has more rows than any instance takes.
 std::exception_ptr too_large(const std::string& node, int64_t num_rows, int64_t max_rows);
+// The backend did not come back in time.
+std::exception_ptr hung(const std::string& node, int instance, double after_ms);
 // Nobody came to share a batch, and alone the task has fewer rows than every `min`.
 std::exception_ptr too_small(const std::string& node);
 

@@ -32,6 +32,9 @@ class Task : public Item {
   // Set by the node's queue: the group, and the place in its policy's order (lower runs first).
   size_t group = 0;
   int64_t order = 0;
+  // Of stateful nodes: the instance that must run it, and the policy's record of its sequence.
+  size_t instance = 0;
+  struct SequenceState* sequence = nullptr;
   // A blocking caller without deadline waits on this very thread, so it may run the backend.
   bool may_run_inline = false;
   // Filled by the node's scheduler together with `error`.

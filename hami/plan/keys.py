@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import Param, find
+from ..backend import Param
 from ..config import NodeConfig, Setting
 from .values import BadValueError, convert
 
@@ -33,9 +33,7 @@ NODE_PARAMS = {
             max=MAX_QUEUE_CAPACITY,
             doc="most requests that wait at the node",
         ),
-        Param(
-            "scheduler", "str", "fifo", choices=("fifo", "priority", "edf"), doc="order in which requests run"
-        ),
+        Param("scheduler", "scheduler", "fifo", doc="order in which requests run"),
         Param("isolate_errors", "bool", True, doc="whether a batch that raised runs again in halves"),
         Param("node_entrypoint", "str", doc="expression: how the node is built"),
     )
@@ -68,8 +66,6 @@ def node_values(node: NodeConfig) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, setting in {**node.inherited, **node.settings}.items():
         param = NODE_PARAMS.get(key)
-        if key == "scheduler" and isinstance(setting.value, str) and find(setting.value) is not None:
-            param = None
         values[key] = setting.value if param is None else convert_setting(param, setting)
     low, high = values.get("min"), values.get("max")
     if isinstance(low, int) and isinstance(high, int) and low > high:

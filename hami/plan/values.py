@@ -11,6 +11,7 @@ import os
 import re
 from typing import Any
 
+from .. import scheduler
 from ..backend import Param
 from ..errors import did_you_mean, quoted
 
@@ -25,6 +26,7 @@ _WANTED = {
     "str": "text",
     "path": "a path",
     "list": "a list",
+    "scheduler": "the name of a scheduler",
 }
 
 
@@ -44,6 +46,8 @@ def convert(param: Param, value: Any, directory: str | None = None) -> Any:
     if value is None and not param.required and param.default is None:
         return None
     converted = _typed(param, value)
+    if param.type == "scheduler":
+        return _find_scheduler(param, converted)
     if param.type == "path" and directory is not None:
         converted = os.path.normpath(os.path.join(directory, os.path.expanduser(converted)))
     if param.choices and converted not in param.choices:
@@ -55,6 +59,17 @@ def convert(param: Param, value: Any, directory: str | None = None) -> Any:
     if isinstance(converted, (int, float)) and not isinstance(converted, bool):
         _check_bounds(param, converted, value)
     return converted
+
+
+def _find_scheduler(param: Param, name: str) -> Any:
+    """Return the name of a built-in scheduler, or the class that was registered under it."""
+    found = name if name in scheduler.BUILT_IN else scheduler.find(name)
+    if found is None:
+        otherwise = f"use one of {quoted(scheduler.names())}"
+        raise BadValueError(
+            f"`{param.name}` cannot be `{name}`", did_you_mean(name, scheduler.names(), otherwise=otherwise)
+        )
+    return found
 
 
 def _check_bounds(param: Param, number: float, value: Any) -> None:
@@ -137,4 +152,12 @@ def _list(value: Any) -> list[Any] | None:
     return [part.strip() for part in inner.split(",") if part.strip()]
 
 
-_CONVERTERS = {"int": _int, "float": _float, "bool": _bool, "str": _str, "path": _path, "list": _list}
+_CONVERTERS = {
+    "int": _int,
+    "float": _float,
+    "bool": _bool,
+    "str": _str,
+    "path": _path,
+    "list": _list,
+    "scheduler": _str,
+}

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "fake_task.h"
+#include "schedule/order.h"
 
 namespace hami {
 namespace {
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 
 // A node under test: what waits, which instances are free, who else is inside.
 struct Situation {
+  std::unique_ptr<Order> order;
   std::deque<FakeTask> tasks;
   BatchQueue queue;
   std::vector<BatchRange> free = {{1, 4}};
@@ -26,12 +28,14 @@ struct Situation {
   Duration timeout = milliseconds(50);
   TimePoint last_change = at_ms(0);
 
-  explicit Situation(Order order = Order::kFifo) : queue(order) {}
+  explicit Situation(const std::string& scheduler = "fifo")
+      : order(make_order(Value::str(scheduler))), queue(order->is_arrival()) {}
 
   FakeTask& arrive(int64_t ms, int64_t rows = 1, size_t group = 0, int64_t priority = 0) {
     FakeTask& task = tasks.emplace_back(0, group, rows);
     task.arrival = last_change = at_ms(ms);
     task.priority = priority;
+    task.order = order->order_of(task);
     queue.push(task);
     return task;
   }
@@ -184,7 +188,7 @@ TEST_CASE("a full group does not wait behind a part-filled older one") {
 }
 
 TEST_CASE("of two groups that may run the policy's head goes first") {
-  Situation node(Order::kPriority);
+  Situation node("priority");
   node.timeout = Duration::zero();
   node.arrive(0, 1, 1, 0);
   node.arrive(1, 1, 2, 5);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "fake_task.h"
+#include "schedule/order.h"
 
 namespace hami {
 namespace {
@@ -20,28 +21,31 @@ std::vector<int64_t> data_of(const std::vector<Task*>& tasks) {
 }
 
 struct Arrivals {
-  explicit Arrivals(Order order) : queue(order) {}
+  explicit Arrivals(const std::string& scheduler)
+      : order(make_order(Value::str(scheduler))), queue(order->is_arrival()) {}
   void arrive(int64_t data, int64_t ms, int64_t priority = 0, int64_t deadline_ms = 1000000) {
     FakeTask& task = tasks.emplace_back(data);
     task.arrival = at_ms(ms);
     task.priority = priority;
     task.deadline = at_ms(deadline_ms);
+    task.order = order->order_of(task);
     queue.push(task);
   }
   std::vector<int64_t> in_order() { return data_of(queue.pop_all()); }
 
+  std::unique_ptr<Order> order;
   std::deque<FakeTask> tasks;
   BatchQueue queue;
 };
 
 TEST_CASE("fifo keeps the order of arrival, also of simultaneous ones") {
-  Arrivals arrivals(Order::kFifo);
+  Arrivals arrivals("fifo");
   for (int i = 0; i < 5; ++i) arrivals.arrive(i, 7, 5 - i);
   CHECK(arrivals.in_order() == std::vector<int64_t>{0, 1, 2, 3, 4});
 }
 
 TEST_CASE("priority runs the higher first and equals in order of arrival") {
-  Arrivals arrivals(Order::kPriority);
+  Arrivals arrivals("priority");
   arrivals.arrive(0, 0, 0);
   arrivals.arrive(1, 1, 9);
   arrivals.arrive(2, 2, 0);
@@ -50,7 +54,7 @@ TEST_CASE("priority runs the higher first and equals in order of arrival") {
 }
 
 TEST_CASE("waiting 100 ms is worth one step of priority, so that nobody starves") {
-  Arrivals arrivals(Order::kPriority);
+  Arrivals arrivals("priority");
   arrivals.arrive(0, 0, 0);
   arrivals.arrive(1, 99, 1);
   arrivals.arrive(2, 101, 1);
@@ -58,7 +62,7 @@ TEST_CASE("waiting 100 ms is worth one step of priority, so that nobody starves"
 }
 
 TEST_CASE("priorities beyond reason order without overflow") {
-  Arrivals arrivals(Order::kPriority);
+  Arrivals arrivals("priority");
   arrivals.arrive(0, 0, std::numeric_limits<int64_t>::min());
   arrivals.arrive(1, 0, std::numeric_limits<int64_t>::max());
   arrivals.arrive(2, 0, 0);
@@ -66,7 +70,7 @@ TEST_CASE("priorities beyond reason order without overflow") {
 }
 
 TEST_CASE("edf runs the earliest deadline first") {
-  Arrivals arrivals(Order::kEdf);
+  Arrivals arrivals("edf");
   arrivals.arrive(0, 0, 0, 300);
   arrivals.arrive(1, 1, 0, 100);
   arrivals.arrive(2, 2, 0, 200);
@@ -74,7 +78,7 @@ TEST_CASE("edf runs the earliest deadline first") {
 }
 
 TEST_CASE("a group remembers its earliest arrival whatever runs first") {
-  Arrivals arrivals(Order::kPriority);
+  Arrivals arrivals("priority");
   arrivals.arrive(0, 5, 0);
   arrivals.arrive(1, 9, 50);
   CHECK(arrivals.queue.groups()[0].first_arrival == at_ms(5));
@@ -83,7 +87,7 @@ TEST_CASE("a group remembers its earliest arrival whatever runs first") {
 }
 
 TEST_CASE("a group goes with its last task") {
-  Arrivals arrivals(Order::kFifo);
+  Arrivals arrivals("fifo");
   arrivals.arrive(0, 0);
   CHECK(arrivals.queue.size() == 1);
   arrivals.queue.pop(0, 1);
@@ -92,8 +96,7 @@ TEST_CASE("a group goes with its last task") {
 }
 
 TEST_CASE("an unknown scheduler is named") {
-  CHECK(parse_order("edf") == Order::kEdf);
-  CHECK_THROWS_AS(parse_order("lifo"), const Error&);
+  CHECK_THROWS_AS(make_order(Value::str(std::string("lifo"))), const Error&);
 }
 
 TEST_SUITE_END();

@@ -60,17 +60,10 @@ def test_batches_form_within_max(open_pipe: Any, probe: Any, entrypoint: Any) ->
     pipeline = open_pipe({"backend": "Probe", "max": 4, "batching_timeout": FOR_EVER_MS, **entrypoint})
     pipeline([{"data": i} for i in range(10)])
     assert seen.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert pipeline.stats() == [
-        {
-            "node": "node",
-            "waiting": 0,
-            "items": 10,
-            "errors": 0,
-            "dropped": 0,
-            "batch_rows": {2: 1, 4: 2},
-            "releases": {"everyone_here": 1, "full": 2},
-        }
-    ]
+    (row,) = pipeline.stats()
+    assert (row["node"], row["waiting"], row["items"], row["errors"]) == ("node", 0, 10, 0)
+    assert row["batch_rows"] == {2: 1, 4: 2}
+    assert row["releases"] == {"everyone_here": 1, "full": 2}
 
 
 def test_every_instance_works(open_pipe: Any, entrypoint: Any) -> None:

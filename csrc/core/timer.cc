@@ -1,12 +1,10 @@
-#include "graph/timer.h"
+#include "core/timer.h"
 
 #include <pthread.h>
 
-#include "graph/request.h"
-
 namespace hami {
 
-void Timer::add(const Ref<Request>& request, TimePoint deadline) {
+void Timer::add(const Ref<Timed>& entry, TimePoint time) {
   std::lock_guard lock(state_->mutex);
   if (state_->is_stopped) return;
   if (!thread_.joinable()) {
@@ -15,28 +13,28 @@ void Timer::add(const Ref<Request>& request, TimePoint deadline) {
       work(*state);
     });
   }
-  const auto place = state_->waiting.emplace(deadline, request);
-  request->ticket = place;
+  const auto place = state_->waiting.emplace(time, entry);
+  entry->ticket_ = place;
   if (place == state_->waiting.begin()) state_->wake.notify_one();
 }
 
-void Timer::remove(Request& request) {
+void Timer::remove(Timed& entry) {
   // Declared before the lock, so released after it: it may be the last reference.
-  Ref<Request> dropped;
+  Ref<Timed> dropped;
   std::lock_guard lock(state_->mutex);
-  if (!request.ticket) return;
-  dropped = std::move((*request.ticket)->second);
-  state_->waiting.erase(*request.ticket);
-  request.ticket.reset();
+  if (!entry.ticket_) return;
+  dropped = std::move((*entry.ticket_)->second);
+  state_->waiting.erase(*entry.ticket_);
+  entry.ticket_.reset();
 }
 
 void Timer::stop() {
-  std::multimap<TimePoint, Ref<Request>> dropped;
+  std::multimap<TimePoint, Ref<Timed>> dropped;
   {
     std::lock_guard lock(state_->mutex);
     state_->is_stopped = true;
     dropped.swap(state_->waiting);
-    for (auto& [deadline, request] : dropped) request->ticket.reset();
+    for (auto& [time, entry] : dropped) entry->ticket_.reset();
   }
   state_->wake.notify_one();
   if (!thread_.joinable()) return;
@@ -59,12 +57,12 @@ void Timer::work(State& state) noexcept {
       state.wake.wait_until(lock, first->first);
       continue;
     }
-    Ref<Request> expired = std::move(first->second);
-    expired->ticket.reset();
+    Ref<Timed> due = std::move(first->second);
+    due->ticket_.reset();
     state.waiting.erase(first);
     lock.unlock();
-    expired->expire();
-    expired = nullptr;
+    due->on_time();
+    due = nullptr;
     lock.lock();
   }
 }

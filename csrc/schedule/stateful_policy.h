@@ -1,0 +1,69 @@
+// `StatefulPolicy`: the batching decision for backends that keep state per request id. All items of
+// one id go to the instance that holds its state, in order, and at most one of them into a batch.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "schedule/batch_policy.h"
+
+namespace hami {
+
+// What is known of one request id. A state ends with the item that says so, or after a time
+// without items.
+struct SequenceState {
+  std::string key;
+  Value request_id;
+  size_t instance = 0;
+  int64_t num_queued = 0;
+  bool is_running = false;
+  TimePoint idle_since{};
+  std::optional<std::list<SequenceState*>::iterator> idle_place;
+};
+
+class StatefulPolicy final : public BatchPolicy {
+ public:
+  using OnStateEnd = std::function<void(const Value& request_id)>;
+
+  // `instances` are the ranges of the node's instances; an idle state ends after `ttl`.
+  StatefulPolicy(std::vector<BatchRange> instances, Duration ttl, OnStateEnd on_state_end);
+
+  // A batch waits for all live ids of its instance, up to the timeout.
+  Decision decide(const BatchState& state) override;
+  void on_arrival(Task& task, TimePoint now) override;
+  void on_leave(const Task& task, TimePoint now) override;
+  void on_start(std::span<Task* const> tasks) override;
+  void on_end(std::span<Task* const> tasks, TimePoint now) override;
+  void collect_reads(std::vector<Key>& reads) const override;
+
+  size_t num_states() const noexcept { return states_.size(); }
+
+ private:
+  struct Instance {
+    BatchRange range;
+    int64_t num_live = 0;                   // states it holds
+    int64_t num_ready = 0;                  // those with an item in the queue
+    TimePoint complete = TimePoint::min();  // when all of them had one the last time
+  };
+  struct Prefix;
+
+  SequenceState& find_or_begin(const Task& task);
+  Prefix prefix_of(const BatchQueue::Group& group) const;
+  void leave_queue(SequenceState& state);
+  // Notes that nothing of the sequence is here any more.
+  void rest(SequenceState& state, TimePoint now);
+  void end(SequenceState& state);
+  void end_idle(TimePoint now);
+
+  std::vector<Instance> instances_;
+  const Duration ttl_;
+  const OnStateEnd on_state_end_;
+  std::unordered_map<std::string, SequenceState> states_;
+  std::list<SequenceState*> idle_;  // the longest idle first
+};
+
+}  // namespace hami

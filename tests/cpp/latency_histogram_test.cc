@@ -1,0 +1,58 @@
+// Percentiles from buckets: right to a sixteenth over twelve orders of magnitude.
+#include "schedule/latency_histogram.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace hami {
+namespace {
+
+TEST_SUITE_BEGIN("histogram");
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+bool is_close(double got, double wanted) { return std::abs(got - wanted) <= wanted / 16; }
+
+TEST_CASE("nothing added gives zeros") {
+  const Percentiles found = LatencyHistogram().percentiles();
+  CHECK(found.count == 0);
+  CHECK(found.max_ms == 0);
+}
+
+TEST_CASE("one value is every percentile, at any size") {
+  for (double ns = 1; ns < 1e18; ns *= 3.7) {
+    LatencyHistogram histogram;
+    histogram.add(nanoseconds(static_cast<int64_t>(ns)));
+    const Percentiles found = histogram.percentiles();
+    CAPTURE(ns);
+    CHECK(found.max_ms == static_cast<double>(static_cast<int64_t>(ns)) / 1e6);
+    CHECK(is_close(found.p50_ms, found.max_ms));
+    CHECK(is_close(found.p99_ms, found.max_ms));
+    CHECK(found.p99_ms <= found.max_ms);
+  }
+}
+
+TEST_CASE("percentiles are those of the sorted values") {
+  LatencyHistogram histogram;
+  for (int i = 1000; i >= 1; --i) histogram.add(microseconds(i));
+  const Percentiles found = histogram.percentiles();
+  CHECK(found.count == 1000);
+  CHECK(is_close(found.p50_ms, 0.5));
+  CHECK(is_close(found.p90_ms, 0.9));
+  CHECK(is_close(found.p99_ms, 0.99));
+  CHECK(found.max_ms == 1);
+}
+
+TEST_CASE("a clock that ran backwards counts as nothing") {
+  LatencyHistogram histogram;
+  histogram.add(nanoseconds(-5));
+  CHECK(histogram.percentiles().count == 1);
+  CHECK(histogram.percentiles().max_ms == 0);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace hami
