@@ -234,8 +234,11 @@ def nearest(name: str, candidates: Iterable[str], *, cutoff: float = 0.5, count:
     by_lower: dict[str, str] = {}
     for candidate in sorted(candidates):
         by_lower.setdefault(candidate.lower(), candidate)
-    found = difflib.get_close_matches(name.lower()[:200], list(by_lower), n=count, cutoff=cutoff)
-    return [by_lower[key] for key in found]
+    wanted = name.lower()[:200]
+    found = difflib.get_close_matches(wanted, list(by_lower), n=count, cutoff=cutoff)
+    likeness = [difflib.SequenceMatcher(None, key, wanted).ratio() for key in found]
+    # Beside one that is nearly the same, what only looks a little like it is no help.
+    return [by_lower[key] for key, like in zip(found, likeness, strict=True) if like > likeness[0] - 0.25]
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, cutoff: float = 0.5, otherwise: str = "") -> str:

@@ -11,6 +11,7 @@ from planning import backends, error_of, params
 
 from hami.backend import Backend, param, register
 from hami.plan import plan
+from hami.scheduler import Scheduler
 
 Write = Callable[..., str]
 
@@ -155,12 +156,12 @@ def test_min_above_max_is_refused() -> None:
 
 
 def test_a_registered_scheduler_is_accepted() -> None:
-    class ByHeight(Backend):
+    class ByHeight(Scheduler):
         pass
 
     register(ByHeight)
 
-    assert plan({"backend": "Pow", "scheduler": "ByHeight"}).nodes[0].params["scheduler"] == "ByHeight"
+    assert plan({"backend": "Pow", "scheduler": "ByHeight"}).nodes[0].params["scheduler"] is ByHeight
 
 
 # --- keys ---------------------------------------------------------------------------------------------------
