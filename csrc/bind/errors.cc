@@ -133,8 +133,12 @@ PyObject* exception_object(const std::exception_ptr& error,
     parts.code = "backend-failed";
     parts.message = "a backend threw something that is no exception";
   }
-  if (original != nullptr) return call_failures("copy", "ON", original, to_python(note));
-  return own_error(parts, note);
+  if (original == nullptr) return own_error(parts, note);
+  PyObject* const twin = call_failures("copy", "ON", original, to_python(note));
+  if (twin != nullptr) return twin;
+  // Its class does odd things when it is looked at; it must reach the caller all the same.
+  PyErr_Clear();
+  return Py_NewRef(original);
 }
 
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "schedule/occupied.h"
 #include "schedule/refusal.h"
 
 namespace hami {
@@ -119,7 +120,7 @@ bool InstanceDispatcher::run_in_place(Task& task) {
   BackgroundThread& instance = **free;
   instance.is_busy = true;
   lock.unlock();
-  const int64_t num_failed = instance.run(tasks);
+  const int64_t num_failed = run_occupying(instance, tasks);
   num_in_place_errors_.fetch_add(num_failed, std::memory_order_relaxed);
   num_in_place_.fetch_add(1, std::memory_order_relaxed);
   lock.lock();
@@ -129,6 +130,12 @@ bool InstanceDispatcher::run_in_place(Task& task) {
   aftermath.ended.push_back(&task);
   settle(aftermath, lock);
   return true;
+}
+
+int64_t InstanceDispatcher::run_occupying(BackgroundThread& instance,
+                                          std::span<Task* const> tasks) const {
+  const Occupied occupied(*load_, node_name_);
+  return instance.run(tasks);
 }
 
 // --- decision ---
@@ -252,6 +259,9 @@ void InstanceDispatcher::reconsider() noexcept {
 // --- the instances' threads ---
 
 void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
+  // Also while it answers: what callbacks do on this thread holds the instance up as well.
+  std::optional<Occupied> occupied;
+  if (!runs_anywhere()) occupied.emplace(*load_, node_name_);
   Lock lock(mutex_);
   while (true) {
     if (!instance.assigned.empty()) {

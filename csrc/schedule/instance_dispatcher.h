@@ -60,6 +60,9 @@ class InstanceDispatcher final : public Operator,
   bool has_places(size_t num_tasks, Aftermath& aftermath);
   bool can_run_in_place(const Task& task) const noexcept;
   bool run_in_place(Task& task);
+  int64_t run_occupying(BackgroundThread& instance, std::span<Task* const> tasks) const;
+  // A call that comes from inside a run is not kept waiting by that run.
+  bool runs_anywhere() const noexcept { return traits_.is_inline && traits_.is_reentrant; }
   void enqueue(Task& task, TimePoint now, Aftermath& aftermath);
   // Applies the decision until nothing can start. `self`, if free, takes work without a wake-up.
   void dispatch(Aftermath& aftermath, BackgroundThread* self);
