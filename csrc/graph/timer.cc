@@ -55,8 +55,10 @@ void Timer::work(State& state) noexcept {
       continue;
     }
     const auto first = state.waiting.begin();
-    if (first->first > Clock::now()) {
-      state.wake.wait_until(lock, first->first);
+    // A copy: the entry may be gone, with its request, before the wait ends.
+    const TimePoint due = first->first;
+    if (due > Clock::now()) {
+      state.wake.wait_until(lock, due);
       continue;
     }
     Ref<Request> expired = std::move(first->second);

@@ -261,3 +261,25 @@ def test_a_cancelled_dict_may_be_used_at_once(open_pipe: Any, probe: Any) -> Non
     seen.open()
     plug.result(10)
     assert pipeline(request)["result"] == 1
+
+
+def test_a_cancelled_future_raises_like_any_other(open_pipe: Any, probe: Any) -> None:
+    """Whoever waits for a future that somebody else cancels must not wait for ever."""
+    seen = probe()
+    pipeline = open_pipe("Probe")
+    seen.plug(pipeline)
+    future = pipeline.submit({"data": 1})
+    waiter: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            future.result(10)
+        except BaseException as error:
+            waiter.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    future.cancel()
+    thread.join(10)
+    assert isinstance(waiter[0], CancelledError)
+    seen.open()

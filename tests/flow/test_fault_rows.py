@@ -9,7 +9,6 @@ import os
 import random
 import threading
 import traceback
-from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -267,25 +266,3 @@ def test_a_deadline_is_kept_between_the_steps_of_a_graph(
     plug.result(10)
     in_time.result(10)
     assert seen.items == ["plug", "in time"]
-
-
-def test_a_cancelled_future_raises_like_any_other(open_pipe: Any, probe: Any) -> None:
-    """Whoever waits for a future that somebody else cancels must not wait for ever."""
-    seen = probe()
-    pipeline = open_pipe("Probe")
-    seen.plug(pipeline)
-    future = pipeline.submit({"data": 1})
-    waiter: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            future.result(10)
-        except BaseException as error:
-            waiter.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    future.cancel()
-    thread.join(10)
-    assert isinstance(waiter[0], CancelledError)
-    seen.open()
