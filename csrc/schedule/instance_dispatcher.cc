@@ -318,7 +318,7 @@ void InstanceDispatcher::close() noexcept {
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
   for (Task* task : aftermath.ended) {
-    if (task->is_abandoned()) ++stats_.num_dropped;
+    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
     task->error = refusal::closed(node_name_);
   }
   if (is_full_.exchange(false)) aftermath.has_room_again = true;

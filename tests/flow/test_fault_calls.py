@@ -148,6 +148,23 @@ def test_a_second_close_says_how_things_stand(open_pipe: Any, probe: Any, eventu
     assert pipeline.close() is True
 
 
+def test_every_request_is_counted_once_also_when_close_ends_it(
+    open_pipe: Any, probe: Any, eventually: Any
+) -> None:
+    seen = probe()
+    pipeline = open_pipe("Probe")
+    plug = seen.plug(pipeline)
+    futures = [pipeline.submit({"data": i}) for i in range(10)]
+    for future in futures[:4]:
+        future.cancel()
+    assert pipeline.close(timeout=0) is False
+    seen.open()
+    assert isinstance(plug.exception(10), hami.Closed)
+    assert eventually(lambda: pipeline.stats()[0]["items"] == 1)
+    stats = pipeline.stats()[0]
+    assert (stats["items"], stats["errors"], stats["dropped"], stats["waiting"]) == (1, 6, 4, 0)
+
+
 def test_whoever_submits_while_another_closes_gets_an_answer(in_threads: Any) -> None:
     for _ in range(10):
         pipeline = hami.pipe({"backend": "Identities", "max": 4, "instance_num": 2})
