@@ -45,7 +45,8 @@ tsan: setup  ## run the tests with ThreadSanitizer
 	@tools/sanitize.sh $(VENV) thread
 
 chaos: setup  ## send a million requests through errors, cancels, deadlines and sudden closes
-	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s
+	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s \
+		-o faulthandler_timeout=0
 
 fuzz: setup  ## parse a million random texts
 	HAMI_FUZZ_EXAMPLES=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0

@@ -2,7 +2,7 @@
 # Run the C++ tests, and the Python tests that stress the core, with a core compiled for a sanitizer of gcc.
 #
 # Usage: sanitize.sh VENV address|thread [PYTEST ARGUMENTS...]
-# Without arguments all of tests/flow and tests/unit is run.
+# Without arguments all of tests/flow and tests/unit is run after the C++ tests.
 # The compiled core goes into an environment of its own (build/<sanitizer>/env) that borrows everything else from VENV.
 # Engines and the interpreter are not instrumented, so only tests of our own code are run. Reports are found by the exit code
 # and by their files: pytest may catch what a sanitizer prints.

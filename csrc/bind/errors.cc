@@ -90,9 +90,9 @@ std::exception_ptr to_error(PyObject* exception) {
   return std::make_exception_ptr(PythonError(hold(exception), std::move(text), reruns));
 }
 
-std::exception_ptr take_python_error() {
+PyObject* take_exception() {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyObject* exception = PyErr_GetRaisedException();
+  return PyErr_GetRaisedException();
 #else
   PyObject* type = nullptr;
   PyObject* exception = nullptr;
@@ -102,7 +102,12 @@ std::exception_ptr take_python_error() {
   if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
+  return exception;
 #endif
+}
+
+std::exception_ptr take_python_error() {
+  PyObject* exception = take_exception();
   auto error = to_error(exception);
   Py_DECREF(exception);
   return error;

@@ -240,11 +240,11 @@ void Callback::on_answered(Request& request) noexcept {
   std::exception_ptr failure = request.error;
   if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
   owner_->forget(dict_->get());
-  const Owned error(failure == nullptr ? Py_NewRef(Py_None)
-                                       : exception_object(failure, request.site));
+  Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
+  // When it cannot be made, whatever kept it from being made is the answer: there must be one.
+  if (!error) error = Owned(take_exception());
   PyObject* const args[] = {error.get()};
-  Owned returned;
-  if (error) returned = Owned(call_python(on_done_->get(), args, 1));
+  const Owned returned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.
   if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(on_done_->get()); });
   // The request may outlive its answer in the caller's hands; the future must not outlive it there.

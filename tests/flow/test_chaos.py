@@ -57,6 +57,7 @@ def test_every_request_ends_once_and_right_whatever_happens(eventually: Any) -> 
         assert eventually(lambda: num_threads() <= threads_before), f"seed {SEED}: threads are left"
         assert pipeline._core.num_requests == 0
         check_stats(chaos, pipeline.stats())
+        print(f"{num_sent} requests, {resident_mb():.1f} MB", flush=True)
         del pipeline
         gc.collect()
         if after_warm_up == 0 and num_sent >= NUM_REQUESTS // 4:

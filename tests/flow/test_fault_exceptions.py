@@ -95,6 +95,16 @@ def test_any_exception_ends_a_list_and_frees_its_dicts(open_pipe: Any, raised: t
     assert pipeline.stats()[0]["waiting"] == 0
 
 
+def test_an_error_that_cannot_be_made_is_answered_with_what_kept_it_from_being_made(
+    open_pipe: Any, monkeypatch: Any
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise MemoryError("no room for an error")
+
+    monkeypatch.setattr("hami.failures.make", refuse)
+    assert isinstance(open_pipe("Pow").submit({"data": "text"}).exception(10), MemoryError)
+
+
 @pytest.mark.parametrize("value", [5, "text", MuteError, object()])
 def test_a_class_that_makes_something_else_than_exceptions_is_an_error_of_the_backend(
     open_pipe: Any, value: Any
