@@ -16,6 +16,7 @@ NUM_REQUESTS = int(os.environ.get("HAMI_CHAOS_REQUESTS", "10000"))
 SEED = int(os.environ.get("HAMI_CHAOS_SEED", "1"))
 REQUESTS_A_ROUND = max(1000, NUM_REQUESTS // 200)
 MOST_MB = 24
+pytestmark = [pytest.mark.timeout(0)] if NUM_REQUESTS > 10_000 else []
 
 
 def resident_mb() -> float:
@@ -46,7 +47,6 @@ def check_stats(chaos: Chaos, stats: list[dict[str, Any]]) -> None:
         assert by_name["same"]["items"] + by_name["same"]["dropped"] <= through
 
 
-@pytest.mark.timeout(0 if NUM_REQUESTS > 10_000 else 60)
 def test_every_request_ends_once_and_right_whatever_happens(eventually: Any) -> None:
     chaos = Chaos(SEED)
     threads_before = num_threads()
