@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTHON)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare asan tsan fuzz docs wheels clean
+.PHONY: help setup demo test lint format bench bench-compare asan tsan chaos fuzz docs wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -43,6 +43,10 @@ asan: setup  ## run the tests with AddressSanitizer
 
 tsan: setup  ## run the tests with ThreadSanitizer
 	@tools/sanitize.sh $(VENV) thread
+
+chaos: setup  ## send a million requests through errors, cancels, deadlines and sudden closes
+	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s \
+		-o faulthandler_timeout=0
 
 fuzz: setup  ## parse a million random texts
 	HAMI_FUZZ_EXAMPLES=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0

@@ -303,7 +303,7 @@ def _check_traits(name: str, target: Any) -> None:
         help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
         raise _refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)
     group_by = getattr(target, "group_by", "shape")
-    if group_by not in ("shape", "none"):
+    if not isinstance(group_by, property) and group_by not in ("shape", "none"):
         raise _refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
 
 

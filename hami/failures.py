@@ -49,7 +49,7 @@ def _twin(exception: _E) -> _E:
         base.__init__(twin, *args)
         _copy_fields(exception, twin)
         state: dict[str, Any] = dict(vars(exception))
-        if "__notes__" in state:
+        if isinstance(state.get("__notes__"), list):
             state["__notes__"] = list(state["__notes__"])
         vars(twin).update(state)
         twin.args = exception.args
@@ -73,9 +73,7 @@ def _copy_fields(exception: BaseException, twin: BaseException) -> None:
 
 
 def _add_note(exception: BaseException, note: str) -> None:
-    if not note:
-        return
-    notes: list[str] = getattr(exception, "__notes__", [])
-    if note not in notes:
+    notes: Any = getattr(exception, "__notes__", [])
+    if note and isinstance(notes, list) and note not in notes:  # users may put anything there
         # By hand: add_note came with Python 3.11.
         vars(exception)["__notes__"] = [*notes, note]

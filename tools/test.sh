@@ -40,6 +40,9 @@ check 'format of C++ (clang-format)' tools/clang_format.sh "$venv" --dry-run --W
 check 'types (mypy)' "$venv/bin/mypy"
 check 'models of the examples' "$venv/bin/python" examples/fetch_models.py
 check 'unit tests of the core (ctest)' cpp_tests
+# The long form, all tests of the core, is `make tsan` and `make asan`.
+check 'under ThreadSanitizer' tools/sanitize.sh "$venv" thread tests/flow/test_chaos.py
+check 'under AddressSanitizer' tools/sanitize.sh "$venv" address tests/flow/test_chaos.py
 check 'tests in Python (pytest)' python_tests
 
 printf '\n==> summary\n'

@@ -2,6 +2,7 @@
 
 #include "bind/errors.h"
 #include "bind/gil.h"
+#include "bind/owned.h"
 #include "bind/tensor_object.h"
 #include "core/failure.h"
 #include "core/tensor.h"
@@ -22,12 +23,14 @@ bool to_text(PyObject* object, Value& value) {
   return true;
 }
 
+// Looking at an element may run code of its class, which may change the container: hence the size
+// is read anew each time, and the element is held.
 Value to_list(PyObject* sequence, int depth) {
   auto list = make_ref<List>();
-  const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
-  list->values.reserve(static_cast<size_t>(size));
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    list->values.push_back(to_value(PySequence_Fast_GET_ITEM(sequence, i), depth - 1));
+  list->values.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence)));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
+    const Owned element(Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i)));
+    list->values.push_back(to_value(element.get(), depth - 1));
   }
   list->set_origin(hold(sequence));
   return Value(std::move(list));
@@ -41,6 +44,7 @@ bool to_table(PyObject* dict, int depth, Value& value) {
   while (PyDict_Next(dict, &position, &name, &element)) {
     Key key = keys::data;
     if (!PyUnicode_CheckExact(name) || !to_key(name, key)) return false;
+    const Owned held(Py_NewRef(element));
     table->dict.put(key, to_value(element, depth - 1));
   }
   table->set_origin(hold(dict));

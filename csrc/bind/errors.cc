@@ -90,9 +90,9 @@ std::exception_ptr to_error(PyObject* exception) {
   return std::make_exception_ptr(PythonError(hold(exception), std::move(text), reruns));
 }
 
-std::exception_ptr take_python_error() {
+PyObject* take_exception() {
 #if PY_VERSION_HEX >= 0x030C0000
-  PyObject* exception = PyErr_GetRaisedException();
+  return PyErr_GetRaisedException();
 #else
   PyObject* type = nullptr;
   PyObject* exception = nullptr;
@@ -102,7 +102,12 @@ std::exception_ptr take_python_error() {
   if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
+  return exception;
 #endif
+}
+
+std::exception_ptr take_python_error() {
+  PyObject* exception = take_exception();
   auto error = to_error(exception);
   Py_DECREF(exception);
   return error;
@@ -133,8 +138,12 @@ PyObject* exception_object(const std::exception_ptr& error,
     parts.code = "backend-failed";
     parts.message = "a backend threw something that is no exception";
   }
-  if (original != nullptr) return call_failures("copy", "ON", original, to_python(note));
-  return own_error(parts, note);
+  if (original == nullptr) return own_error(parts, note);
+  PyObject* const twin = call_failures("copy", "ON", original, to_python(note));
+  if (twin != nullptr) return twin;
+  // Its class does odd things when it is looked at; it must reach the caller all the same.
+  PyErr_Clear();
+  return Py_NewRef(original);
 }
 
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {

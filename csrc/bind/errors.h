@@ -29,7 +29,9 @@ class PythonError final : public HostError {
   bool may_rerun_;
 };
 
-// The Python exception that is set now, taken off the thread. REQUIRES: one is set.
+// The Python exception that is set now, taken off the thread: itself (a new reference), or as the
+// core carries it. REQUIRES: one is set.
+PyObject* take_exception();
 std::exception_ptr take_python_error();
 // An exception object as the core carries it.
 std::exception_ptr to_error(PyObject* exception);

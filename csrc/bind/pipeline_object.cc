@@ -113,7 +113,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     if (is_streamed) requests[0]->stream = make_ref<ResultStream>();
     requests[0]->completion =
         std::make_shared<Callback>(shared_from_this(), dict.ptr(), on_done.ptr());
-    start(requests, py::make_tuple(dict));
+    const py::tuple held = py::make_tuple(dict);
+    start(held, [&] { pipeline_->submit(requests); });
     return {requests[0]};
   }
 
@@ -169,11 +170,12 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     raise(error);
   }
 
-  void start(const std::vector<Ref<Request>>& requests, const py::sequence& dicts) {
+  template <class Submit>
+  void start(const py::tuple& dicts, Submit submit) {
     std::exception_ptr error;
     {
       const GilRelease no_gil;
-      error = error_of([&] { pipeline_->submit(requests); });
+      error = error_of(submit);
     }
     if (error == nullptr) return;
     for (py::handle dict : dicts) forget(dict.ptr());
@@ -181,11 +183,14 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   void run(const py::list& dicts, bool is_single) {
-    for (py::handle dict : dicts) check_is_dict(dict);
     const py::tuple held(dicts);  // the caller may change its list meanwhile
+    for (py::handle dict : held) check_is_dict(dict);
     auto requests = read(held);
     if (is_single && requests[0]->deadline == TimePoint::max()) requests[0]->may_run_inline = true;
-    start(requests, held);
+    start(held, [&] {
+      for (const Ref<Request>& request : requests) pipeline_->check_may_wait_for(*request);
+      pipeline_->submit(requests);
+    });
     std::exception_ptr interruption = wait(requests);
     finish(requests, held, interruption);
   }
@@ -219,19 +224,19 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   void finish(const std::vector<Ref<Request>>& requests, const py::tuple& dicts,
               const std::exception_ptr& interruption) {
     drain_released();
-    const Ref<Request>* failed = nullptr;
+    std::exception_ptr first_error;
+    std::optional<FailureSite> site;
     for (size_t i = 0; i < requests.size(); ++i) {
       PyObject* dict = PyTuple_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i));
+      std::exception_ptr error = requests[i]->error;
+      if (error == nullptr) error = error_of([&] { write_output(*requests[i], dict); });
       forget(dict);
-      if (requests[i]->error != nullptr) {
-        if (failed == nullptr) failed = &requests[i];
-        continue;
-      }
-      const auto error = error_of([&] { write_output(*requests[i], dict); });
-      if (error != nullptr) raise(error);
+      if (error == nullptr || first_error != nullptr) continue;
+      first_error = error;
+      site = requests[i]->site;
     }
     if (interruption != nullptr) raise(interruption);
-    if (failed != nullptr) raise((*failed)->error, (*failed)->site);
+    if (first_error != nullptr) raise(first_error, site);
   }
 
   std::shared_ptr<Pipeline> pipeline_;
@@ -242,14 +247,14 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
 void Callback::on_answered(Request& request) noexcept {
   const GilAcquire gil;
-  owner_->forget(dict_->get());
   std::exception_ptr failure = request.error;
   if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
-  const Owned error(failure == nullptr ? Py_NewRef(Py_None)
-                                       : exception_object(failure, request.site));
+  owner_->forget(dict_->get());
+  Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
+  // When it cannot be made, whatever kept it from being made is the answer: there must be one.
+  if (!error) error = Owned(take_exception());
   PyObject* const args[] = {error.get()};
-  Owned returned;
-  if (error) returned = Owned(call_python(on_done_->get(), args, 1));
+  const Owned returned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.
   if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(on_done_->get()); });
   // The request may outlive its answer in the caller's hands; the future must not outlive it there.

@@ -63,6 +63,20 @@ bool is_wanted(const Item& item, Value partial) {
   return item.partials->push(std::move(partial));
 }
 
+Error wrong_key(const std::string& node, PyObject* name) {
+  const char* what =
+      PyUnicode_Check(name) ? "that has no form in UTF-8 (lone surrogates), of type " : "of type ";
+  return Error(ErrorKind::kRequest, "backend-result-key",
+               std::string("a backend set a key ") + what + quoted(Py_TYPE(name)->tp_name),
+               "use text as keys", "node `" + node + "`");
+}
+
+bool contains(PyObject* dict, PyObject* name) {
+  const int found = PyDict_Contains(dict, name);
+  check(found);
+  return found == 1;
+}
+
 class PythonBackend final : public Backend {
  public:
   explicit PythonBackend(Build& build);
@@ -77,10 +91,13 @@ class PythonBackend final : public Backend {
 
  private:
   void read_traits();
+  void read_range();
+  Owned trait(const char* name) const;
   bool read_flag(const char* name) const;
   bool is_generator() const;
   // Runs a generator on one item, whose partial results go out while it runs.
   void generate(Item& item) const;
+  [[noreturn]] void refuse_trait(const char* name, const char* expected) const;
   // What user code set, or returned, goes into the items.
   void take_results(Batch batch, const std::vector<Owned>& dicts, PyObject* returned) const;
   std::exception_ptr error_of_item(PyObject* object) const;
@@ -128,13 +145,28 @@ PythonBackend::PythonBackend(Build& build)
   if (is_generator_) range_ = {1, 1};
 }
 
+// Null where the object has no such attribute; what else the attribute raises is thrown.
+Owned PythonBackend::trait(const char* name) const {
+  Owned found(survive_finalization([&] { return PyObject_GetAttrString(instance_->get(), name); }));
+  if (found) return found;
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw_python_error();
+  PyErr_Clear();
+  return found;
+}
+
 bool PythonBackend::read_flag(const char* name) const {
-  const Owned flag(PyObject_GetAttrString(instance_->get(), name));
-  if (!flag) {
-    PyErr_Clear();
-    return std::string_view(name) == "is_idempotent";
-  }
-  return PyObject_IsTrue(flag.get()) == 1;
+  const Owned flag = trait(name);
+  if (!flag) return std::string_view(name) == "is_idempotent";
+  const int is_true = survive_finalization([&] { return PyObject_IsTrue(flag.get()); });
+  check(is_true);
+  return is_true == 1;
+}
+
+void PythonBackend::refuse_trait(const char* name, const char* expected) const {
+  throw Error(
+      ErrorKind::kBuild, "build-trait",
+      quoted(name) + " of " + quoted(Py_TYPE(instance_->get())->tp_name) + " must be " + expected,
+      "set it in the class, or in `init`", "node `" + node_name_ + "`");
 }
 
 void PythonBackend::read_traits() {
@@ -142,16 +174,30 @@ void PythonBackend::read_traits() {
              .is_reentrant = read_flag("is_reentrant"),
              .is_idempotent = read_flag("is_idempotent"),
              .reads_everything = true};
-  const Owned group_by(PyObject_GetAttrString(instance_->get(), "group_by"));
-  PyErr_Clear();
-  groups_by_shape_ = !group_by || PyUnicode_CompareWithASCIIString(group_by.get(), "none") != 0;
-  const Owned range(PyObject_GetAttrString(instance_->get(), "batch_range"));
-  PyErr_Clear();
+  if (const Owned group_by = trait("group_by")) {
+    const auto is = [&](const char* text) {
+      return PyUnicode_Check(group_by.get()) &&
+             PyUnicode_CompareWithASCIIString(group_by.get(), text) == 0;
+    };
+    groups_by_shape_ = is("shape");
+    if (!groups_by_shape_ && !is("none")) refuse_trait("group_by", "`shape` or `none`");
+  }
+  read_range();
+}
+
+void PythonBackend::read_range() {
+  const Owned range = trait("batch_range");
   if (!range) return;
+  const Owned pair(PySequence_Tuple(range.get()));
   PyObject* most = nullptr;
-  long long least = 1;
-  if (PyArg_ParseTuple(range.get(), "LO", &least, &most) == 0) throw_python_error();
-  range_ = {least, most == Py_None ? BatchRange::kAny : PyLong_AsLongLong(most)};
+  long long least = 0;
+  if (pair && PyArg_ParseTuple(pair.get(), "LO", &least, &most) != 0) {
+    range_ = {least, most == Py_None ? BatchRange::kAny : PyLong_AsLongLong(most)};
+  }
+  const bool is_pair = PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  if (is_pair && least >= 1 && range_.max >= least) return;
+  refuse_trait("batch_range", "(fewest, most) with 1 <= fewest <= most, or None for any number");
 }
 
 bool PythonBackend::is_generator() const {
@@ -227,12 +273,15 @@ void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,
     throw wrong_count(node_name_, batch.size(),
                       std::string("a `") + Py_TYPE(returned)->tp_name + "`");
   }
-  const auto size = static_cast<size_t>(PySequence_Fast_GET_SIZE(returned));
+  // A copy: what a result takes the place of may run code that changes the list.
+  const Owned results =
+      checked(PyList_Check(returned) ? PyList_AsTuple(returned) : Py_NewRef(returned));
+  const auto size = static_cast<size_t>(PyTuple_GET_SIZE(results.get()));
   if (size != batch.size()) {
     throw wrong_count(node_name_, batch.size(), std::to_string(size) + " results");
   }
   for (size_t i = 0; i < size; ++i) {
-    PyObject* result = PySequence_Fast_GET_ITEM(returned, static_cast<Py_ssize_t>(i));
+    PyObject* result = PyTuple_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i));
     check(PyDict_SetItemString(dicts[i].get(), "result", result));
   }
 }
@@ -240,14 +289,13 @@ void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,
 // What user code put under `error`: an exception, or a class of one as `raise` accepts it.
 std::exception_ptr PythonBackend::error_of_item(PyObject* object) const {
   if (PyExceptionInstance_Check(object)) return to_error(object);
-  if (!PyExceptionClass_Check(object)) {
-    return std::make_exception_ptr(
-        Error(ErrorKind::kRequest, "backend-error-type",
-              std::string("a backend set `error` to a `") + Py_TYPE(object)->tp_name + "`",
-              "set it to an exception", "node `" + node_name_ + "`"));
-  }
-  const Owned exception = checked(call_python(object, nullptr, 0));
-  return to_error(exception.get());
+  Owned made;
+  if (PyExceptionClass_Check(object)) made = checked(call_python(object, nullptr, 0));
+  if (made && PyExceptionInstance_Check(made.get())) return to_error(made.get());
+  return std::make_exception_ptr(
+      Error(ErrorKind::kRequest, "backend-error-type",
+            std::string("a backend set `error` to a `") + Py_TYPE(object)->tp_name + "`",
+            "set it to an exception", "node `" + node_name_ + "`"));
 }
 
 void PythonBackend::take_changes(Item& item, PyObject* before, PyObject* dict) const {
@@ -258,12 +306,11 @@ void PythonBackend::take_changes(Item& item, PyObject* before, PyObject* dict) c
     PyObject* known = PyDict_GetItemWithError(before, name);
     if (known == object) continue;
     if (known == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
+    // Held, because looking at the object may run code that takes it out of the dict.
+    const Owned held_name(Py_NewRef(name));
+    const Owned held_object(Py_NewRef(object));
     Key key = keys::data;
-    if (!PyUnicode_Check(name) || !to_key(name, key)) {
-      throw Error(ErrorKind::kRequest, "backend-result-key",
-                  "a backend set a key of type " + quoted(Py_TYPE(name)->tp_name),
-                  "use text as keys", "node `" + node_name_ + "`");
-    }
+    if (!PyUnicode_Check(name) || !to_key(name, key)) throw wrong_key(node_name_, name);
     if (key == keys::error && object != Py_None) {
       item.error = error_of_item(object);
     } else {
@@ -279,10 +326,10 @@ void PythonBackend::take_removals(Item& item, PyObject* before, PyObject* dict) 
   Py_ssize_t position = 0;
   Owned base;
   while (PyDict_Next(before, &position, &name, &object) != 0) {
-    if (PyDict_Contains(dict, name) == 1) continue;
+    if (contains(dict, name)) continue;
     Key key = keys::data;
     if (PyUnicode_Check(name) && to_key(name, key)) item.dict.erase(key);
-    if (base_of(item) == nullptr || PyDict_Contains(base_of(item), name) != 1) continue;
+    if (base_of(item) == nullptr || !contains(base_of(item), name)) continue;
     if (!base) base = checked(PyDict_Copy(base_of(item)));
     check(PyDict_DelItem(base.get(), name));
   }

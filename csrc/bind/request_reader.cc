@@ -13,12 +13,13 @@
 namespace hami::bind {
 namespace {
 
-// The value of a key in the caller's dict, borrowed; null when absent.
-PyObject* look_up(PyObject* dict, const Key& key) {
+// The value of a key in the caller's dict; null when absent. Owned, because looking at a value may
+// run code of its class, which may take it out of the dict.
+Owned look_up(PyObject* dict, const Key& key) {
   const Owned name = checked(key_object(key));
   PyObject* found = PyDict_GetItemWithError(dict, name.get());
   if (found == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-  return found;
+  return Owned(Py_XNewRef(found));
 }
 
 std::string repr(PyObject* object) {
@@ -37,7 +38,8 @@ std::string repr(PyObject* object) {
 }
 
 int64_t read_rows(PyObject* dict) {
-  PyObject* value = look_up(dict, keys::request_size);
+  const Owned found = look_up(dict, keys::request_size);
+  PyObject* const value = found.get();
   if (value == nullptr) return 1;
   int overflow = 0;
   const bool is_int = PyLong_Check(value) && !PyBool_Check(value);
@@ -47,7 +49,8 @@ int64_t read_rows(PyObject* dict) {
 }
 
 int64_t read_priority(PyObject* dict, int64_t default_priority) {
-  PyObject* value = look_up(dict, keys::priority);
+  const Owned found = look_up(dict, keys::priority);
+  PyObject* const value = found.get();
   if (value == nullptr) return default_priority;
   int overflow = 0;
   if (!PyLong_Check(value)) refuse(keys::priority, value, "an int");
@@ -58,7 +61,8 @@ int64_t read_priority(PyObject* dict, int64_t default_priority) {
 
 // The smaller of the dict's and the configuration's, counted from now.
 TimePoint read_deadline(PyObject* dict, double default_ms) {
-  PyObject* value = look_up(dict, keys::deadline_ms);
+  const Owned found = look_up(dict, keys::deadline_ms);
+  PyObject* const value = found.get();
   double deadline_ms = default_ms > 0 ? default_ms : HUGE_VAL;
   if (value != nullptr && value != Py_None) {
     const double asked = PyFloat_AsDouble(value);
@@ -78,7 +82,8 @@ TimePoint read_deadline(PyObject* dict, double default_ms) {
 }
 
 int read_root(const Pipeline& pipeline, PyObject* dict) {
-  PyObject* value = look_up(dict, keys::node_name);
+  const Owned found = look_up(dict, keys::node_name);
+  PyObject* const value = found.get();
   if (value == nullptr || value == Py_None) return -1;
   if (!PyUnicode_Check(value)) refuse(keys::node_name, value, "the name of an entry node");
   Py_ssize_t size = 0;
@@ -108,8 +113,8 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   }
   request->input.reserve(pipeline->reads().size());
   for (const Key& key : pipeline->reads()) {
-    if (PyObject* value = look_up(dict, key)) {
-      request->input.put(key, to_value(value, pipeline->container_depth()));
+    if (const Owned value = look_up(dict, key)) {
+      request->input.put(key, to_value(value.get(), pipeline->container_depth()));
     }
   }
   if (pipeline->reads_everything()) {

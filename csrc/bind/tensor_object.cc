@@ -87,8 +87,11 @@ Ref<Tensor> from_buffer(PyObject* object) {
     return nullptr;
   }
   const auto dtype = dtype_of_format(buffer->format, buffer->itemsize);
-  bool is_strided = dtype.has_value() && buffer->suboffsets == nullptr;
-  for (int i = 0; is_strided && i < buffer->ndim; ++i) {
+  const bool has_shape = buffer->ndim == 0 || buffer->shape != nullptr;
+  bool is_strided = dtype.has_value() && buffer->suboffsets == nullptr && has_shape;
+  // Some exporters (ctypes) leave out the strides of contiguous memory although they are asked for.
+  const bool has_strides = buffer->strides != nullptr;
+  for (int i = 0; is_strided && has_strides && i < buffer->ndim; ++i) {
     // Fields of records lie at distances that are no multiple of their size.
     is_strided = buffer->strides[i] % buffer->itemsize == 0;
   }
@@ -97,8 +100,10 @@ Ref<Tensor> from_buffer(PyObject* object) {
     return nullptr;
   }
   Shape shape(buffer->shape, buffer->shape + buffer->ndim);
-  Shape strides(shape.size());
-  for (size_t i = 0; i < shape.size(); ++i) strides[i] = buffer->strides[i] / buffer->itemsize;
+  Shape strides = contiguous_strides(shape);
+  for (size_t i = 0; has_strides && i < shape.size(); ++i) {
+    strides[i] = buffer->strides[i] / buffer->itemsize;
+  }
   auto tensor = make_ref<Tensor>(buffer->buf, *dtype, std::move(shape), std::move(strides),
                                  Ref<Object>(make_ref<BufferOwner>(buffer)));
   tensor->set_read_only(buffer->readonly != 0);
@@ -170,22 +175,28 @@ py::capsule to_dlpack(const TensorObject& object, const py::kwargs&) {
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 
-// numpy.asarray, or null where numpy is not installed; looked up once.
+// numpy.asarray, or null where numpy is not installed; looked up once. The GIL guards the static
+// variables: C++'s own guard would be held while the import gives the GIL to others who wait for
+// it.
 PyObject* numpy_asarray() {
-  static PyObject* const asarray = [] {
-    PyObject* numpy = PyImport_ImportModule("numpy");
-    PyObject* found = numpy == nullptr ? nullptr : PyObject_GetAttrString(numpy, "asarray");
-    PyErr_Clear();
-    Py_XDECREF(numpy);
-    return found;
-  }();
+  static bool is_looked_up = false;
+  static PyObject* asarray = nullptr;
+  if (is_looked_up) return asarray;
+  PyObject* numpy = survive_finalization([] { return PyImport_ImportModule("numpy"); });
+  PyObject* found = numpy == nullptr ? nullptr : PyObject_GetAttrString(numpy, "asarray");
+  PyErr_Clear();
+  Py_XDECREF(numpy);
+  if (!is_looked_up) asarray = found;  // another thread may have been faster
+  is_looked_up = true;
   return asarray;
 }
 
 }  // namespace
 
 Ref<Tensor> to_tensor(PyObject* object) {
-  if (py::isinstance<TensorObject>(object)) {
+  // By its type: `isinstance` would ask the object for its `__class__`, which is user code.
+  auto* const own_type = reinterpret_cast<PyTypeObject*>(py::type::of<TensorObject>().ptr());
+  if (PyObject_TypeCheck(object, own_type) != 0) {
     return py::cast<TensorObject&>(py::handle(object)).tensor;
   }
   Ref<Tensor> tensor;

@@ -53,16 +53,18 @@ void Timer::work(State& state) noexcept {
       continue;
     }
     const auto first = state.waiting.begin();
-    if (first->first > Clock::now()) {
-      state.wake.wait_until(lock, first->first);
+    // A copy: the entry may be gone, with its owner, before the wait ends.
+    const TimePoint due = first->first;
+    if (due > Clock::now()) {
+      state.wake.wait_until(lock, due);
       continue;
     }
-    Ref<Timed> due = std::move(first->second);
-    due->ticket_.reset();
+    Ref<Timed> entry = std::move(first->second);
+    entry->ticket_.reset();
     state.waiting.erase(first);
     lock.unlock();
-    due->on_time();
-    due = nullptr;
+    entry->on_time();
+    entry = nullptr;
     lock.lock();
   }
 }

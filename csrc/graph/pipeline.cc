@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "graph/restart.h"
+#include "schedule/occupied.h"
 
 namespace hami {
 namespace {
@@ -178,6 +179,33 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
   }
 }
 
+void Pipeline::check_may_wait_for(const Request& request) const {
+  if (request.deadline != TimePoint::max()) return;
+  for (const auto* held = Occupied::innermost(); held != nullptr; held = held->outer()) {
+    if (!held->is_of(*load_) || !passes(request, held->node())) continue;
+    throw Error(ErrorKind::kRequest, "request-waits-for-itself",
+                "a call from inside node " + quoted(held->node()) +
+                    " would need that node, and could wait for itself",
+                "use `submit` without waiting, or give the call a `deadline_ms`");
+  }
+}
+
+// Whether the request may come to a node of that name.
+bool Pipeline::passes(const Request& request, const std::string& node_name) const {
+  std::vector<int> reached = plan_.regions[0].roots;
+  if (request.root >= 0) reached = {request.root};
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const NodePlan& here = plan_.nodes[static_cast<size_t>(reached[i])];
+    if (here.name == node_name) return true;
+    std::vector<int> next = here.next;
+    if (here.foreach_target >= 0) next.push_back(here.foreach_target);
+    for (int node : next) {
+      if (std::ranges::find(reached, node) == reached.end()) reached.push_back(node);
+    }
+  }
+  return false;
+}
+
 void Pipeline::leave(const Request& request) noexcept {
   // Children of a ForEach live in their parent's place.
   if (request.region == 0) remove(1);
@@ -202,7 +230,8 @@ void Pipeline::add_inside(int64_t change) noexcept {
 
 bool Pipeline::close(Duration timeout) noexcept {
   std::unique_lock lock(mutex_);
-  if (is_closing_.exchange(true)) return true;
+  // Whoever comes second waits for nothing, and says how things stand.
+  if (is_closing_.exchange(true)) return num_requests() == 0;
   const TimePoint deadline = Clock::now() + timeout;
   const bool is_drained = drained_.wait_until(
       lock, deadline, [this] { return num_requests_.load(std::memory_order_acquire) == 0; });

@@ -26,6 +26,9 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   // Admits the requests, all or none. Throws QueueFull, Closed or a request error; the requests
   // are then untouched.
   void submit(std::span<const Ref<Request>> requests);
+  // Throws a request error when this thread holds an instance that the request may need, so that
+  // waiting for the answer could last for ever. A deadline ends every wait.
+  void check_may_wait_for(const Request& request) const;
 
   // Stops admission, lets requests end for `timeout` at most, fails the rest with `Closed`, and
   // ends the threads. True when everything ended by itself. A second call does nothing.
@@ -67,6 +70,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   void build_node(size_t index, Scope& scope);
   void link_nodes();
   void collect_needs();
+  bool passes(const Request& request, const std::string& node_name) const;
   void admit(int64_t num_requests);
   void remove(int64_t num_requests) noexcept;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "schedule/occupied.h"
 #include "schedule/refusal.h"
 
 namespace hami {
@@ -142,7 +143,7 @@ bool InstanceDispatcher::can_run_in_place(const Task& task) const noexcept {
 bool InstanceDispatcher::run_in_place(Task& task) {
   Task* const tasks[] = {&task};
   if (traits_.is_reentrant) {
-    run_timed(*instances_[0], tasks);
+    run_in_place_timed(*instances_[0], tasks);
     task.finish();
     return true;
   }
@@ -152,7 +153,10 @@ bool InstanceDispatcher::run_in_place(Task& task) {
   BackgroundThread& instance = **free;
   instance.is_busy = true;
   lock.unlock();
-  run_timed(instance, tasks);
+  {
+    const Occupied occupied(*load_, node_name_);
+    run_in_place_timed(instance, tasks);
+  }
   lock.lock();
   instance.is_busy = false;
   Aftermath aftermath;

@@ -74,6 +74,8 @@ class InstanceDispatcher final : public Operator,
   bool run_in_place(Task& task);
   // Says in which order and with whom a task runs. What goes wrong is the error of the task.
   void classify(Task& task, TimePoint now) const noexcept;
+  // A call that comes from inside a run is not kept waiting by that run.
+  bool runs_anywhere() const noexcept { return traits_.is_inline && traits_.is_reentrant; }
   void enqueue(Task& task, Aftermath& aftermath);
   // Applies the decision until nothing can start. `self`, if free, takes work without a wake-up.
   void dispatch(Aftermath& aftermath, BackgroundThread* self);
@@ -96,7 +98,7 @@ class InstanceDispatcher final : public Operator,
   // Fails what an instance runs, if it is still the run that began at `start`.
   void give_up(BackgroundThread& instance, TimePoint start) noexcept;
   // Runs on the caller's thread.
-  void run_timed(BackgroundThread& instance, std::span<Task* const> tasks);
+  void run_in_place_timed(BackgroundThread& instance, std::span<Task* const> tasks);
   std::string site_of(const BackgroundThread& instance) const;
 
   const std::string node_name_;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "schedule/instance_dispatcher.h"
+#include "schedule/occupied.h"
 #include "schedule/refusal.h"
 
 namespace hami {
@@ -24,6 +25,9 @@ class InstanceDispatcher::RunWatch final : public Timed {
 };
 
 void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
+  // Also while it answers: what callbacks do on this thread holds the instance up as well.
+  std::optional<Occupied> occupied;
+  if (!runs_anywhere()) occupied.emplace(*load_, node_name_);
   Lock lock(mutex_);
   while (true) {
     if (!instance.assigned.empty()) {
@@ -97,7 +101,8 @@ void InstanceDispatcher::give_up(BackgroundThread& instance, TimePoint start) no
   for (const auto& fail : early_failures) fail();
 }
 
-void InstanceDispatcher::run_timed(BackgroundThread& instance, std::span<Task* const> tasks) {
+void InstanceDispatcher::run_in_place_timed(BackgroundThread& instance,
+                                            std::span<Task* const> tasks) {
   // Runs in place are short and many: reading the clock for each would cost more than it tells.
   constexpr uint32_t kSampled = 16;
   thread_local uint32_t num_runs = 0;
@@ -118,7 +123,7 @@ void InstanceDispatcher::close() noexcept {
   is_closed_ = true;
   set_waiting(false);
   for (Task* task : queue_.pop_all()) {
-    if (task->is_abandoned()) ++stats_.num_dropped;
+    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
     task->error = refusal::closed(node_name_);
     leave(*task, aftermath);
   }

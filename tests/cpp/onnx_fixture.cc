@@ -17,10 +17,8 @@ class Models {
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     folder_ = name;
     const char* python = std::getenv("HAMI_TEST_PYTHON");
-    const auto script =
-        std::filesystem::path(__FILE__).parent_path() / "../backends/onnx_models.py";
     const std::string command =
-        std::string(python == nullptr ? "python3" : python) + " " + script.string() + " " + name;
+        std::string(python == nullptr ? "python3" : python) + " " HAMI_ONNX_MODELS " " + name;
     FILE* output = popen(command.c_str(), "r");
     char line[4096];
     while (std::fgets(line, sizeof line, output) != nullptr) library_ = line;

@@ -91,6 +91,22 @@ TEST_CASE("a deadline is answered while the only instance is busy, and what wait
   CHECK(gated.pipeline->stats()[0].num_dropped == 1);
 }
 
+TEST_CASE("a deadline may be taken back while the timer waits for it") {
+  Gated gated;
+  gated.build();
+  const auto running = gated.submit(0);
+  Gate::instance().await_waiting(1);
+  const auto taken_back = gated.submit(1, Clock::now() + std::chrono::milliseconds(10));
+  CHECK(taken_back->cancel());
+  // The timer wakes for the first, which is gone, and then for this one.
+  const auto late = gated.submit(2, Clock::now() + std::chrono::milliseconds(20));
+  Gated::wait(late);
+  CHECK(code_of(taken_back->error) == "cancelled");
+  CHECK(code_of(late->error) == "deadline-exceeded");
+  Gated::open();
+  Gated::wait(running);
+}
+
 TEST_CASE("close answers what waits and what runs, and refuses what comes") {
   Gated gated;
   gated.build();

@@ -54,7 +54,8 @@ class Probe:
         with self._changed:
             self.batches.append([item.get("data") for item in batch])
             self._changed.notify_all()
-        assert self._gate.wait(WAIT_S), "nobody opened the gate"
+        # Longer than anybody waits for what the gate holds back.
+        assert self._gate.wait(WAIT_S * 5), "nobody opened the gate"
         return [self._work(item) for item in batch]
 
     def shut(self) -> None:

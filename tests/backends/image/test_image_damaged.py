@@ -112,6 +112,33 @@ def test_a_bomb_is_refused_before_its_pixels_are_made() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 50_000
 
 
+def sized(name: str, width: int, height: int) -> bytes:
+    """Return a picture of that kind whose header tells another size."""
+    data = bytearray(FILES[name])
+    if name.startswith("JPEG"):
+        frame = data.index(b"\xff\xc2" if "progressive" in name else b"\xff\xc0")
+        struct.pack_into(">HH", data, frame + 5, height, width)
+    elif name == "GIF":
+        struct.pack_into("<HH", data, 6, width, height)
+    elif name == "BMP":
+        struct.pack_into("<ii", data, 18, width, height)
+    elif name == "WebP":
+        struct.pack_into("<HH", data, data.index(b"\x9d\x01\x2a") + 3, width & 0x3FFF, height & 0x3FFF)
+    else:
+        struct.pack_into(">II", data, data.index(b"IHDR") + 4, width, height)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", ["JPEG", "JPEG-progressive", "PNG", "GIF", "BMP", "WebP"])
+def test_a_bomb_of_any_kind_is_refused(name: str) -> None:
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    error = error_of(sized(name, 16_000, 16_000))
+
+    assert error.code == "image-too-large" and "16000" in error.message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 50_000
+
+
 def test_a_chunk_that_ends_after_the_data_allocates_nothing() -> None:
     png = bytearray(FILES["PNG"])
     struct.pack_into(">I", png, png.index(b"IDAT") - 4, 0xF1002EB4)
