@@ -94,7 +94,7 @@ class NodePlanner:
         entrypoint = self._entrypoint()
         expansion = self._expansion(self.node.name)
         whole = expansion.expand(entrypoint)
-        if "backend" in expansion.reads:
+        if "backend" in expansion.reads and "backend" in self.settings:
             backend = self._expansion(self.node.name).expand(Expr("BackendProxy"))
             self._look_up_all(backend)
             self.segments = self._lift(backend)
