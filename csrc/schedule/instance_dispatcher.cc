@@ -108,8 +108,7 @@ bool InstanceDispatcher::can_run_in_place(const Task& task) const noexcept {
 bool InstanceDispatcher::run_in_place(Task& task) {
   Task* const tasks[] = {&task};
   if (traits_.is_reentrant) {
-    if (instances_[0]->run(tasks) != 0)
-      num_in_place_errors_.fetch_add(1, std::memory_order_relaxed);
+    num_in_place_errors_.fetch_add(instances_[0]->run(tasks), std::memory_order_relaxed);
     num_in_place_.fetch_add(1, std::memory_order_relaxed);
     task.finish();
     return true;
@@ -311,23 +310,25 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
 // --- the end ---
 
 void InstanceDispatcher::close() noexcept {
+  const std::exception_ptr closed = refusal::closed(node_name_);
   Aftermath aftermath;
   std::vector<std::function<void()>> early_failures;
   Lock lock(mutex_);
   is_closed_ = true;
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
-  for (Task* task : aftermath.ended) {
-    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
-    task->error = refusal::closed(node_name_);
-  }
-  if (is_full_.exchange(false)) aftermath.has_room_again = true;
   for (const auto& instance : instances_) {
     aftermath.woken.push_back(instance.get());
-    for (Task* task : instance->running) {
-      early_failures.push_back(task->early_failure(refusal::closed(node_name_)));
-    }
+    for (Task* task : instance->running) early_failures.push_back(task->early_failure(closed));
+    // What was handed over and has not begun is queued as well.
+    if (!instance->assigned.empty()) instance->is_busy = false;
+    for (Task* task : std::exchange(instance->assigned, {})) aftermath.ended.push_back(task);
   }
+  for (Task* task : aftermath.ended) {
+    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
+    task->error = closed;
+  }
+  if (is_full_.exchange(false)) aftermath.has_room_again = true;
   settle(aftermath, lock);
   for (const auto& fail : early_failures) fail();
 }
