@@ -1,6 +1,5 @@
 #include "graph/restart.h"
 
-#include <cassert>
 #include <optional>
 #include <set>
 #include <utility>
@@ -114,6 +113,12 @@ const Registration registration_of_restart{
                  .is_operator = true,
                  .create = [](Build& build) { return std::make_shared<Restart>(build); }}};
 
+std::shared_ptr<Backend> refuse(Build& build) {
+  throw Error(ErrorKind::kBuild, "build-not-a-node",
+              quoted(build.expr().name) + " cannot be the backend of a node",
+              "write `DagDispatcher` as the `entrypoint` of the pipeline");
+}
+
 // The planner turns it into the nodes that it stands for.
 const Registration registration_of_loop{
     BackendClass{.name = "Loop",
@@ -123,10 +128,15 @@ const Registration registration_of_loop{
                  .min_children = 2,
                  .max_children = 2,
                  .is_operator = true,
-                 .create = [](Build&) -> std::shared_ptr<Backend> {
-                   assert(false && "the planner replaces `Loop`");
-                   return nullptr;
-                 }}};
+                 .create = refuse}};
+
+// Every graph runs in it, so it only stands in texts that say so.
+const Registration registration_of_dag_dispatcher{
+    BackendClass{.name = "DagDispatcher",
+                 .family = "scheduling",
+                 .doc = "Runs the graph of nodes: the `entrypoint` of every pipeline.",
+                 .is_operator = true,
+                 .create = refuse}};
 
 }  // namespace
 }  // namespace hami

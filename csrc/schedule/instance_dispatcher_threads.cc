@@ -117,23 +117,25 @@ void InstanceDispatcher::run_in_place_timed(BackgroundThread& instance,
 // --- the end ---
 
 void InstanceDispatcher::close() noexcept {
+  const std::exception_ptr closed = refusal::closed(node_name_);
   Aftermath aftermath;
   std::vector<std::function<void()>> early_failures;
   Lock lock(mutex_);
   is_closed_ = true;
   set_waiting(false);
-  for (Task* task : queue_.pop_all()) {
-    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
-    task->error = refusal::closed(node_name_);
-    leave(*task, aftermath);
-  }
-  if (is_full_.exchange(false)) aftermath.has_room_again = true;
+  aftermath.ended = queue_.pop_all();
   for (const auto& instance : instances_) {
     aftermath.woken.push_back(instance.get());
-    for (Task* task : instance->running) {
-      early_failures.push_back(task->early_failure(refusal::closed(node_name_)));
-    }
+    for (Task* task : instance->running) early_failures.push_back(task->early_failure(closed));
+    // What was handed over and has not begun is queued as well.
+    if (!instance->assigned.empty()) instance->is_busy = false;
+    for (Task* task : std::exchange(instance->assigned, {})) aftermath.ended.push_back(task);
   }
+  for (Task* task : aftermath.ended) {
+    ++(task->is_abandoned() ? stats_.num_dropped : stats_.num_errors);
+    task->error = closed;
+  }
+  if (is_full_.exchange(false)) aftermath.has_room_again = true;
   settle(aftermath, lock);
   for (const auto& fail : early_failures) fail();
 }

@@ -101,7 +101,7 @@ class NodePlanner:
             self._enclose(entrypoint, expansion)
         else:
             self._look_up_all(whole)
-            self.segments = [Segment(whole, self._is_operator(whole))]
+            self.segments = self._lift(whole)
         for index, segment in enumerate(self.segments):
             segment.expr = with_own_names(segment.expr, self.segment_name(index))
         self._refuse_hidden_macros(expansion)

@@ -148,6 +148,17 @@ def test_a_second_close_says_how_things_stand(open_pipe: Any, probe: Any, eventu
     assert pipeline.close() is True
 
 
+def test_close_answers_what_was_handed_to_an_instance_and_has_not_begun(open_pipe: Any, probe: Any) -> None:
+    seen = probe()
+    seen.shut()
+    for _ in range(100):
+        pipeline = open_pipe("Probe")
+        future = pipeline.submit({"data": 1})
+        pipeline.close(timeout=0)
+        assert isinstance(future.exception(5), hami.Closed)
+    seen.open()
+
+
 def test_every_request_is_counted_once_also_when_close_ends_it(
     open_pipe: Any, probe: Any, eventually: Any
 ) -> None:

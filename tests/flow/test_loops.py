@@ -348,6 +348,15 @@ def test_a_restart_leads_back_to_one_node(open_pipe: Any) -> None:
     assert caught.value.code == "plan-several-restarts"
 
 
+def test_the_dispatcher_of_the_graph_is_no_node() -> None:
+    with pytest.raises(hami.BuildError, match="`DagDispatcher` cannot be the backend of a node"):
+        hami.pipe({"work": {"backend": "DagDispatcher"}})
+
+
+def test_a_loop_may_be_the_entrypoint_of_a_node(open_pipe: Any) -> None:
+    assert open_pipe({"entrypoint": "Loop[AddOne, Below]"})({"data": 1})["result"] == 6
+
+
 def test_two_loops_may_follow_each_other(open_pipe: Any) -> None:
     pipeline = open_pipe(
         {
