@@ -43,6 +43,8 @@ class Operator : public Backend {
   virtual bool join(TimePoint) noexcept { return true; }
   virtual void add_stats(std::vector<NodeStats>&) const {}
 
+  // Whatever it does with them, it takes tasks from any thread.
+  bool is_shareable() const override { return true; }
   // The adapter to synchronous code: starts a task for every item and waits for all of them.
   void forward(Batch batch) override;
 };
