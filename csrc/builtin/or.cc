@@ -12,9 +12,13 @@ class Or final : public Container {
   explicit Or(Build& build) : Container(build) {}
 
   Traits traits() const override {
-    Traits traits = Container::traits();
-    traits.may_skip = children_.back()->traits().may_skip;
-    return traits;
+    Traits all{.is_inline = true, .is_reentrant = true};
+    for (const auto& child : children_) {
+      const Traits own = child->traits();
+      all = all.combine(own);
+      all.may_skip = own.may_skip;  // only what the last one leaves has no result
+    }
+    return all;
   }
 
   void forward(Batch batch) override {

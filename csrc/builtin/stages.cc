@@ -8,20 +8,20 @@ StagedContainer::StagedContainer(Build& build) : Container(build) {
   }
 }
 
+// Asks every child once: nested containers would otherwise double the work with each level.
 Traits StagedContainer::traits() const {
-  Traits traits = common_traits(children_);
-  traits.may_skip = false;
+  Traits all{.is_inline = true, .is_reentrant = true};
   for (const Stage& stage : stages_) {
-    const bool may_skip = stage.backend.traits().may_skip;
+    const Traits own = stage.backend.traits();
     // After `(or)X` an item lacks a result only if X gave none; a judge lets none pass.
     const bool settles = stage.is_or || stage.backend.judges_results();
-    traits.may_skip = settles ? may_skip : traits.may_skip || may_skip;
-    if (stage.condition == nullptr) continue;
-    Traits question = stage.condition->traits();
-    question.may_skip = false;  // items for which it does not hold keep what they have
-    traits = traits.combine(question);
+    const bool may_skip = settles ? own.may_skip : all.may_skip || own.may_skip;
+    all = all.combine(own);
+    // Items for which a stage's condition does not hold keep what they have.
+    if (stage.condition != nullptr) all = all.combine(stage.condition->traits());
+    all.may_skip = may_skip;
   }
-  return traits;
+  return all;
 }
 
 void StagedContainer::collect_reads(std::vector<Key>& reads) const {

@@ -74,6 +74,18 @@ def test_a_node_whose_last_way_out_may_give_nothing_is_followed_by_or_nodes(open
     assert pipeline({"data": 3})["result"] == 9
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["S[{}]", "List[{}]", "Or[{}]", "Tuple[{}]", "ThrowIfNoResult[{}]", "Profile[{}]", "HasKey(k)[{}]",
+     "HasKey(k)[{0}, {0}]", "FakeInstance[{}]", "S[(HasKey(k)){}]", "ThreadPoolExecutor(1)[{}]"],
+)  # fmt: skip
+def test_containers_nest_deeply_without_growing_slow(open_pipe: Any, text: str) -> None:
+    inner = "Identity"
+    for _ in range(10 if "0" in text else 60):
+        inner = text.format(inner)
+    assert "result" in open_pipe(inner)({"data": 3, "k": 1})
+
+
 # --- Add and Remove -----------------------------------------------------------------------------------
 
 
