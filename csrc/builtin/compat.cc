@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "builtin/container.h"
+#include "builtin/written_key.h"
 #include "core/error.h"
 
 namespace hami {
@@ -133,7 +134,7 @@ class PrintKeys final : public InlineBackend {
 
 class TimeStamp final : public InlineBackend {
  public:
-  explicit TimeStamp(Build& build) : key_(Key::intern(build.params().get_str("key"))) {}
+  explicit TimeStamp(Build& build) : key_(written_key(build)) {}
   void forward(Batch batch) override {
     for_each_item(batch, [this](Item& item) {
       item.set_result(item.data());

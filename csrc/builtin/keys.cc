@@ -1,22 +1,9 @@
 // `Add(key, value)` and `Remove(key)`: change one key of the item; the result is the data.
-#include "core/error.h"
+#include "builtin/written_key.h"
 #include "core/tensor.h"
-#include "plan/build.h"
 
 namespace hami {
 namespace {
-
-// The key in question. Two keys are the runtime's own words to this very backend.
-Key key_of(Build& build) {
-  const std::string name = build.params().get_str("key");
-  const Key key = Key::intern(name);
-  if (key == keys::result || key == keys::error) {
-    throw Error(ErrorKind::kBuild, "build-param",
-                quoted(name) + " cannot be the key of " + quoted(build.expr().name),
-                "choose another key");
-  }
-  return key;
-}
 
 // A value of the plan for one request: lists, dicts and arrays are copied, so that no caller can
 // change what another one gets. Opaque objects are shared.
@@ -48,7 +35,7 @@ Value fresh(const Value& value) {
 
 class Add final : public InlineBackend {
  public:
-  explicit Add(Build& build) : key_(key_of(build)), value_(read_value(build)) {}
+  explicit Add(Build& build) : key_(written_key(build)), value_(read_value(build)) {}
   void forward(Batch batch) override {
     for_each_item(batch, [this](Item& item) {
       item.set_result(item.data());
@@ -68,7 +55,7 @@ class Add final : public InlineBackend {
 
 class Remove final : public InlineBackend {
  public:
-  explicit Remove(Build& build) : key_(key_of(build)) {}
+  explicit Remove(Build& build) : key_(written_key(build)) {}
   void forward(Batch batch) override {
     for_each_item(batch, [this](Item& item) {
       item.set_result(item.data());

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "builtin/container.h"
+#include "builtin/written_key.h"
 #include "core/event.h"
 #include "core/profiled.h"
 
@@ -17,7 +18,7 @@ class Profile final : public Container, public Profiled {
         node_(build.node_name()),
         backend_(build.expr().children[0].name),
         instance_(build.instance_index()) {
-    if (const auto key = build.params().find_str("key")) key_ = Key::intern(*key);
+    if (build.params().is_set("key")) key_ = written_key(build);
   }
 
   void forward(Batch batch) override {

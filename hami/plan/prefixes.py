@@ -58,6 +58,9 @@ def known_condition(expr: Expr) -> Expr | None:
     condition = condition_of(expr)
     if condition is None:
         return None
+    if condition.name in ("or", "run"):
+        message = f"`{condition.name}` in a prefix stands alone"
+        raise _refused(expr, message, f"write `({condition.name})X`")
     known = declarations()
     if condition.name not in known or not known[condition.name].is_condition:
         is_backend = condition.name in {*known, *FAMILIES}

@@ -142,9 +142,10 @@ def test_remove_in_one_branch_leaves_the_other_alone(open_pipe: Any) -> None:
     assert (both["without"], both["with"]) == ({"data": 3}, {"data": 3, "k": 1})
 
 
-@pytest.mark.parametrize("text", ["Add(result, 1)", "Add(error, 1)", "Remove(result)", "Remove(error)"])
-def test_words_of_the_runtime_are_no_keys_to_change(text: str) -> None:
-    assert code_of(hami.pipe, text) == "build-param"
+@pytest.mark.parametrize("key", ["result", "error"])
+@pytest.mark.parametrize("text", ["Add({}, 1)", "Remove({})", "Profile(key={})[Pow]", "TimeStamp({})"])
+def test_words_of_the_runtime_are_no_keys_to_change(text: str, key: str) -> None:
+    assert code_of(hami.pipe, text.format(key)) == "build-param"
 
 
 @pytest.mark.parametrize("text", ["Add", "Add(k)", "Remove", "Remove(a, b)"])

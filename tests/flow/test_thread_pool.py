@@ -263,6 +263,14 @@ def test_exit_with_a_pool_at_work_does_not_hang() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "")
 
 
+@pytest.mark.parametrize("text", ["Batching", "S[Batching]", "ThreadPoolExecutor[Batching]", "big[Batching]"])
+def test_a_batcher_without_a_dispatcher_is_a_build_error(text: str) -> None:
+    hami.condition("big")(lambda item: True)
+    with pytest.raises(hami.BuildError) as caught:
+        hami.pipe(text)
+    assert caught.value.code == "build-inject"
+
+
 SHARED = [
     "IoC[Identities(4); {0}[Identities]]",
     "IoC[Identities(4); {0}[S[Pow, Identities]]]",
