@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .backend import Backend, param, register
+from .conditions import condition
 from .errors import (
     BuildError,
     Cancelled,
@@ -40,6 +41,7 @@ __all__ = [
     "RequestError",
     "Scheduler",
     "alias",
+    "condition",
     "param",
     "parse",
     "pipe",

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, overload
 
 from . import scheduler
 from .errors import BuildError, ConfigError
+from .params import PARAM_TYPES as PARAM_TYPES
+from .params import Param as Param
+from .params import ParamSlot
+from .params import param as param
 from .parser import ALIASES, macro_names
-
-PARAM_TYPES = ("int", "float", "bool", "str", "path", "list", "scheduler", "any")
 
 # Families of Python backends: imported when a text names one of their classes.
 FAMILY_MODULES = {"image": "hami.backends.image"}
@@ -61,23 +62,7 @@ NOT_IN_THIS_VERSION = {
 }
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
-_NO_DEFAULT: Any = object()
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Param:
-    """One declared parameter: `type` is one of PARAM_TYPES, bounds are inclusive."""
-
-    name: str
-    type: str = "any"
-    default: Any = None
-    required: bool = False
-    unit: str = ""
-    min: float | None = None
-    max: float | None = None
-    choices: tuple[Any, ...] = ()
-    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,83 +78,13 @@ class Declaration:
     max_children: int = 0
     is_operator: bool = False
     is_hidden: bool = False
+    is_condition: bool = False
     takes_any_key: bool = False
     python: Any = field(default=None, repr=False)
 
     def find(self, name: str) -> Param | None:
         """Return the parameter of that name."""
-        return next((param for param in self.params if param.name == name), None)
-
-
-class ParamSlot:
-    """The declaration `x = hami.param(...)` in a class body; on an instance it reads as the value."""
-
-    def __init__(self, param: Param) -> None:
-        self.param = param
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.param = replace(self.param, name=name)
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        if instance is None:
-            return self.param
-        if self.param.required:
-            raise AttributeError(f"parameter `{self.param.name}` has no value yet")
-        return self.param.default
-
-
-def param(
-    default: Any = _NO_DEFAULT,
-    *,
-    type: Any = None,
-    unit: str = "",
-    min: float | None = None,
-    max: float | None = None,
-    choices: Sequence[Any] | None = None,
-    doc: str = "",
-) -> Any:
-    """Declare a parameter in the body of a backend class.
-
-    Without `default` it is required. `type` is a Python type or one of PARAM_TYPES and follows from the
-    default; `min` and `max` are inclusive. The value is an attribute of the instance before `init` runs.
-    """
-    is_required = default is _NO_DEFAULT
-    return ParamSlot(
-        Param(
-            name="",
-            type=_type_name(type, None if is_required else default),
-            default=None if is_required else default,
-            required=is_required,
-            unit=unit,
-            min=min,
-            max=max,
-            choices=tuple(choices or ()),
-            doc=doc,
-        )
-    )
-
-
-def _type_name(declared: Any, default: Any) -> str:
-    if isinstance(declared, str):
-        if declared not in PARAM_TYPES:
-            raise _refuse(
-                "param", f"`{declared}` is no type of a parameter", f"use one of {', '.join(PARAM_TYPES)}"
-            )
-        return declared
-    kind = declared if declared is not None else None if default is None else type(default)
-    if kind is None:
-        return "any"
-    for python_type, name in (
-        (bool, "bool"),
-        (int, "int"),
-        (float, "float"),
-        (str, "str"),
-        (os.PathLike, "path"),
-        ((list, tuple), "list"),
-    ):
-        if isinstance(kind, type) and issubclass(kind, python_type):
-            return name
-    return "any"
+        return next((declared for declared in self.params if declared.name == name), None)
 
 
 class Backend:
@@ -236,33 +151,46 @@ def register(name: Any, target: Any = None) -> Any:
 
 
 def _register(name: str, target: Any) -> Any:
-    if not _NAME.fullmatch(name):
-        raise _refuse(
-            name, f"`{name}` is no name for a backend", 'use letters, digits and `_`: `register("Name")`'
-        )
-    if name in ALIASES or name in macro_names() or _is_taken_by_core(name, target):
-        raise _refuse(name, f"`{name}` is already a name of the language", "choose another name")
+    check_name(name, target, "backend", "register")
     if isinstance(target, type) and issubclass(target, scheduler.Scheduler):
         scheduler.add(name, target)
         return target
     is_class = isinstance(target, type) or inspect.isroutine(target)
     if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
-        raise _refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
+        raise refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
     _check_traits(name, target)
-    declaration = declaration_of(name, target) if is_class else None
+    store(name, target, declaration_of(name, target) if is_class else None)
+    return target
+
+
+def check_name(name: object, target: Any, what: str, decorator: str) -> None:
+    """Refuse a name that no backend may have: one of the language, or no name at all."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        help = f'use letters, digits and `_`: `{decorator}("Name")`'
+        raise refuse(name, f"`{name}` is no name for a {what}", help)
+    if name in ALIASES or name in macro_names() or _is_taken_by_core(name, target):
+        raise refuse(name, f"`{name}` is already a name of the language", "choose another name")
+
+
+def store(name: str, target: Any, declaration: Declaration | None) -> None:
+    """Keep a class by its declaration, an instance without one; a name means one thing only."""
     with _lock:
-        old = _instances.get(name) or (_classes[name].python if name in _classes else None)
-        if old is not None and old is not target and _identity(old) != _identity(target):
+        known = _classes.get(name)
+        old = _instances.get(name) or (known.python if known is not None else None)
+        is_other = old is not None and old is not target and _identity(old) != _identity(target)
+        if known is not None and declaration is not None:
+            is_other = is_other or known.is_condition != declaration.is_condition
+        if is_other:
             taken = f"{_identity(old)[0]}.{_identity(old)[1]}"
-            raise _refuse(name, f"`{name}` is already registered for `{taken}`", "choose another name")
+            raise refuse(name, f"`{name}` is already registered for `{taken}`", "choose another name")
         if declaration is not None:
             _classes[name] = declaration
         else:
             _instances[name] = target
-    return target
 
 
-def _refuse(name: str, message: str, help: str) -> ConfigError:
+def refuse(name: object, message: str, help: str) -> ConfigError:
+    """Return the error about a registration."""
     return ConfigError(message, code="register-refused", where=f"register {name}", help=help)
 
 
@@ -298,13 +226,13 @@ def _check_traits(name: str, target: Any) -> None:
     forward = target if inspect.isroutine(target) else target.forward
     if inspect.isgeneratorfunction(forward) and batch_range not in ((1, None), (1, 1)):
         help = "remove `batch_range`: a generator takes one item and yields its partial results"
-        raise _refuse(name, f"`forward` of `{name}` is a generator for batches of `{batch_range}`", help)
+        raise refuse(name, f"`forward` of `{name}` is a generator for batches of `{batch_range}`", help)
     if not isinstance(batch_range, property) and not _is_batch_range(batch_range):
         help = "write (fewest, most) with 1 <= fewest <= most, or None for any number"
-        raise _refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)
+        raise refuse(name, f"`batch_range` of `{name}` is `{batch_range}`", help)
     group_by = getattr(target, "group_by", "shape")
     if not isinstance(group_by, property) and group_by not in ("shape", "none"):
-        raise _refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
+        raise refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
 
 
 def _is_batch_range(value: Any) -> bool:
@@ -354,7 +282,7 @@ def find(name: str) -> Declaration | None:
     """Return the class of that name, importing its family; ConfigError if the family is not installed."""
     found, core_class = _classes.get(name), core_table().get(name)
     if found is not None and core_class is not None:  # registered while the core was not loaded yet
-        raise _refuse(name, f"`{name}` is already a name of the language", "choose another name")
+        raise refuse(name, f"`{name}` is already a name of the language", "choose another name")
     found = found or core_class
     if found is not None or name not in FAMILIES:
         return found

@@ -21,6 +21,7 @@ def row(
         "max_children": children[1],
         "is_operator": False,
         "is_hidden": False,
+        "is_condition": False,
         **more,
     }
 
@@ -34,6 +35,8 @@ TABLE = [
     row("Pow"),
     row("Identities", param("max", "int", min=1)),
     row("Add", param("value", "float", required=True), param("times", "int", default=1, min=1, max=10)),
+    row("HasKey", param("key", "str", required=True), children=(0, 2), is_condition=True),
+    row("NotHasKey", param("key", "str", required=True), children=(0, 2), is_condition=True),
     row("S", children=(1, -1), family="wiring"),
     row("List", children=(1, -1), family="wiring"),
     row("IoC", children=(1, -1), family="wiring"),

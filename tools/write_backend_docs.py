@@ -17,6 +17,7 @@ FAMILY_TITLES = {
     "wiring": "Wiring",
     "scheduling": "Scheduling",
     "flow": "Flow",
+    "measuring": "Measuring",
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
     "image": "Images",

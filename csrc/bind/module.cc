@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bind/gil.h"
+#include "bind/item_dict.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of hami.";
   set_host_factory(&create_python_backend);
   set_host_order_factory(&create_python_order);
+  set_base_eraser(&erase_from_base);
   set_library_locator(&locate_in_python);
   define_tensor(module);
   define_pipeline(module);

@@ -38,6 +38,10 @@ Expr read_expr(const py::dict& data) {
   }
   expr.num_phase1 = py::cast<size_t>(data["num_phase1"]);
   if (!data["prefix"].is_none()) expr.prefix = py::cast<std::string>(data["prefix"]);
+  if (!data["condition"].is_none()) {
+    expr.condition = std::make_shared<Expr>(read_expr(py::dict(data["condition"])));
+  }
+  expr.is_condition = py::cast<bool>(data["is_condition"]);
   expr.where = py::cast<std::string>(data["where"]);
   if (!data["python"].is_none()) expr.host = hold(py::object(data["python"]).ptr());
   return expr;
@@ -137,6 +141,7 @@ py::list declarations() {
     row["max_children"] = backend_class->max_children;
     row["is_operator"] = backend_class->is_operator;
     row["is_hidden"] = backend_class->is_hidden;
+    row["is_condition"] = backend_class->is_condition;
     rows.append(row);
   }
   return rows;

@@ -6,25 +6,13 @@
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/gil.h"
+#include "bind/item_dict.h"
 #include "bind/owned.h"
+#include "bind/python_condition.h"
 #include "core/error.h"
 
 namespace hami::bind {
 namespace {
-
-PyObject* base_of(const Item& item) {
-  return item.base ? static_cast<PyHandle*>(item.base.get())->get() : nullptr;
-}
-
-Owned to_dict(const Dict& values, PyObject* base) {
-  Owned dict = checked(base == nullptr ? PyDict_New() : PyDict_Copy(base));
-  for (const auto& [key, value, is_written] : values) {
-    const Owned name = checked(key_object(key));
-    const Owned object = checked(from_value(value));
-    check(PyDict_SetItem(dict.get(), name.get(), object.get()));
-  }
-  return dict;
-}
 
 // The dicts that user code sees, and copies from before it ran: what differs was set by it.
 struct HostBatch {
@@ -339,6 +327,7 @@ void PythonBackend::take_removals(Item& item, PyObject* before, PyObject* dict) 
 }  // namespace
 
 std::shared_ptr<Backend> create_python_backend(Build& build) {
+  if (build.expr().is_condition) return create_python_condition(build);
   const GilAcquire gil;
   return std::make_shared<PythonBackend>(build);
 }

@@ -13,20 +13,16 @@ class Container : public Backend {
  public:
   explicit Container(Build& build) : children_(build.children()) {}
 
-  BatchRange batch_range() const override;
-  Traits traits() const override;
+  BatchRange batch_range() const override { return common_range(children_); }
+  Traits traits() const override { return common_traits(children_); }
   // The first child sees the items as they come.
   size_t group_of(const Item& item) const override { return children_[0]->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override;
-  int container_depth() const override;
+  int container_depth() const override { return largest_depth(children_); }
   std::string problem() const override;
 
  protected:
-  std::vector<std::shared_ptr<Backend>> children_;
+  Backends children_;
 };
-
-// Runs `backend` over the items, one run for each group: a stage after the first gets whatever its
-// predecessor made, which need not be of one shape any more.
-void forward_by_group(Backend& backend, Batch batch);
 
 }  // namespace hami

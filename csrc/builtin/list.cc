@@ -1,15 +1,30 @@
 // `List[...]`: builds its children and keeps them alive; called, it runs them in order on the same
 // data. `With[A, B]`: A decides how B runs.
-#include "builtin/container.h"
+#include <utility>
+
+#include "builtin/stages.h"
 
 namespace hami {
 namespace {
 
-class List final : public Container {
+class List final : public StagedContainer {
  public:
-  explicit List(Build& build) : Container(build) {}
+  explicit List(Build& build) : StagedContainer(build) {}
+
   void forward(Batch batch) override {
-    for (const auto& child : children_) forward_by_group(*child, batch);
+    for (const Stage& stage : stages_) {
+      std::vector<Item*> items;
+      for (Item* item : batch) {
+        if (item->error != nullptr) continue;
+        if (!stage.is_or || !item->dict.has(keys::result)) items.push_back(item);
+      }
+      if (stage.condition != nullptr) items = std::move(stage.condition->divide(items).held);
+      if (items.empty()) continue;
+      if (!stage.backend.judges_results()) {
+        for (Item* item : items) item->dict.erase(keys::result);
+      }
+      forward_by_group(stage.backend, items);
+    }
   }
 };
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "core/error.h"
 #include "core/tensor.h"
 
 namespace hami {
 namespace {
+
+BaseEraser the_base_eraser = nullptr;
 
 size_t mix(size_t seed, size_t value) { return seed * 0x9E3779B97F4A7C15ULL + value + 1; }
 
@@ -39,7 +42,8 @@ BatchRange BatchRange::intersect(const BatchRange& other) const {
 
 Traits Traits::combine(const Traits& other) const {
   return {is_inline && other.is_inline, is_reentrant && other.is_reentrant,
-          is_idempotent && other.is_idempotent, reads_everything || other.reads_everything};
+          is_idempotent && other.is_idempotent, reads_everything || other.reads_everything,
+          may_skip || other.may_skip};
 }
 
 size_t Backend::group_of(const Item& item) const {
@@ -56,6 +60,38 @@ void Backend::inject(std::shared_ptr<Backend>) {
 
 void Backend::forward_with(Batch batch, Backend& dependency) { dependency.forward(batch); }
 
+BatchRange common_range(const Backends& backends) {
+  BatchRange range;
+  for (const auto& backend : backends) range = range.intersect(backend->batch_range());
+  if (range.is_empty()) {
+    throw Error(ErrorKind::kBuild, "build-batch-range",
+                "no batch size fits all parts of this expression: at least " +
+                    std::to_string(range.min) + " and at most " + std::to_string(range.max) +
+                    " rows",
+                "put the parts into nodes of their own");
+  }
+  return range;
+}
+
+Traits common_traits(const Backends& backends) {
+  Traits traits{.is_inline = true, .is_reentrant = true};
+  for (const auto& backend : backends) traits = traits.combine(backend->traits());
+  return traits;
+}
+
+int largest_depth(const Backends& backends) {
+  int depth = 0;
+  for (const auto& backend : backends) depth = std::max(depth, backend->container_depth());
+  return depth;
+}
+
+void forward_by_group(Backend& backend, Batch batch) {
+  if (batch.size() == 1) return backend.forward(batch);
+  std::map<size_t, std::vector<Item*>> groups;
+  for (Item* item : batch) groups[backend.group_of(*item)].push_back(item);
+  for (const auto& [key, items] : groups) backend.forward(items);
+}
+
 const Value& Item::data() const {
   const Value* value = dict.find(keys::data);
   if (value == nullptr) {
@@ -64,6 +100,13 @@ const Value& Item::data() const {
   }
   return *value;
 }
+
+void Item::remove(const Key& key) {
+  dict.erase(key);
+  if (base && the_base_eraser != nullptr) base = the_base_eraser(base, key);
+}
+
+void set_base_eraser(BaseEraser eraser) { the_base_eraser = eraser; }
 
 int64_t num_rows(Batch batch) noexcept {
   int64_t rows = 0;

@@ -34,6 +34,8 @@ struct Traits {
   bool is_idempotent = true;
   // Reads any key of the caller's dict (host-language code).
   bool reads_everything = false;
+  // An item may end without a result, and that is no error: a condition that does not hold.
+  bool may_skip = false;
 
   Traits combine(const Traits& other) const;
 };
@@ -65,6 +67,13 @@ class Backend {
   // How deep lists and dicts among the values must be opened for this backend to see inside.
   virtual int container_depth() const { return 0; }
 
+  // Whether several users of this one object may call `forward` at the same time: it is reentrant,
+  // or it queues what comes.
+  virtual bool is_shareable() const { return traits().is_reentrant; }
+  // Looks at the results that are there so far instead of computing one from the data
+  // (`ThrowIfNoResult`): in a chain it runs for every item, and nothing is handed over to it.
+  virtual bool judges_results() const { return false; }
+
   // Hands over a backend to call, for those that wrap one (`DI[a,b]` injects b into a).
   virtual void inject(std::shared_ptr<Backend> dependency);
   // Runs `dependency` in this backend's surroundings (`With[A,B]`).
@@ -78,6 +87,17 @@ class InlineBackend : public Backend {
   // Work per item never depends on the batch mates, so unlike items may share a batch.
   size_t group_of(const Item&) const override { return 0; }
 };
+
+// What several backends that work on one batch together accept, have, read and need.
+using Backends = std::vector<std::shared_ptr<Backend>>;
+// Throws a build error when no number of rows suits all of them.
+BatchRange common_range(const Backends& backends);
+Traits common_traits(const Backends& backends);
+int largest_depth(const Backends& backends);
+
+// Runs `backend` over the items, one run for each group: what comes from another backend, or is a
+// part of a batch, need not be of one group.
+void forward_by_group(Backend& backend, Batch batch);
 
 // Runs `work(item)` for every item, keeping an exception with the item that caused it.
 template <class Work>

@@ -42,7 +42,13 @@ struct Item {
   // `data`, or a request error that says it is missing.
   const Value& data() const;
   void set_result(Value value) { dict.set(keys::result, std::move(value)); }
+  // Takes a key out of the dict, and out of the copy of the caller's dict.
+  void remove(const Key& key);
 };
+
+// Returns a host dict without `key`, or the same one. Set once by the binding.
+using BaseEraser = Ref<Object> (*)(const Ref<Object>& base, const Key& key);
+void set_base_eraser(BaseEraser eraser);
 
 // The items that run together. Never empty when a backend sees it.
 using Batch = std::span<Item* const>;

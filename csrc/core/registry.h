@@ -24,7 +24,8 @@ struct BackendClass {
   int max_children = 0;  // -1: any number
   bool is_operator = false;
   bool is_hidden = false;
-  std::string extra = "";  // the optional dependency group it needs, if any
+  bool is_condition = false;  // derives from Condition, so it may stand in a prefix
+  std::string extra = "";     // the optional dependency group it needs, if any
   std::function<std::shared_ptr<Backend>(Build&)> create = {};
 };
 

@@ -21,7 +21,7 @@ struct Node {
   std::vector<int> predecessors;
   // A later node maps keys from this one, or joins behind it.
   bool is_kept = false;
-  // A successor runs where there is no result.
+  // A successor runs where there is no result, or the node is a condition.
   bool may_end_without_result = false;
   bool is_output = false;
 

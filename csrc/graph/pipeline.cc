@@ -74,6 +74,7 @@ void Pipeline::build_node(size_t index, Scope& scope) {
 void Pipeline::link_nodes() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodePlan& plan = *nodes_[i].plan;
+    nodes_[i].may_end_without_result |= nodes_[i].entry->traits().may_skip;
     for (int next : plan.next) {
       Node& successor = nodes_[static_cast<size_t>(next)];
       successor.predecessors.push_back(static_cast<int>(i));

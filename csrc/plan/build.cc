@@ -48,6 +48,19 @@ std::vector<std::shared_ptr<Backend>> Build::children() {
   return children;
 }
 
+std::shared_ptr<Condition> Build::condition(size_t index) {
+  const Expr& child = expr_.children[index];
+  if (child.condition == nullptr) return nullptr;
+  auto condition = std::dynamic_pointer_cast<Condition>(build(*child.condition, context_));
+  if (condition == nullptr) {
+    throw Error(
+        ErrorKind::kBuild, "build-no-condition",
+        quoted(child.condition->name) + " in front of " + quoted(child.name) + " is no condition",
+        "see `hami backends` for those that are", child.where);
+  }
+  return condition;
+}
+
 std::shared_ptr<Backend> build(const Expr& expr, BuildContext& context) {
   try {
     switch (expr.kind) {

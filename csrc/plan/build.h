@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/condition.h"
 #include "core/param.h"
 #include "core/registry.h"
 #include "plan/expr.h"
@@ -47,6 +48,8 @@ class Build {
   size_t num_children() const noexcept { return expr_.children.size(); }
   std::shared_ptr<Backend> child(size_t index);
   std::vector<std::shared_ptr<Backend>> children();
+  // The condition in the prefix of a child; null when it has none.
+  std::shared_ptr<Condition> condition(size_t index);
 
  private:
   const Expr& expr_;

@@ -2,6 +2,7 @@
 // never parses text; everything here is read-only once built.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,9 +23,12 @@ struct Expr {
   Dict params;
   std::vector<Expr> children;
   size_t num_phase1 = 0;  // IoC only: how many children belong to phase 1
-  std::string prefix;     // `or`, `.onnx`, or empty
-  std::string where;      // `pipeline.toml:9`, for errors while building
-  Ref<Object> host;       // the host-language class, function or object, if it is one
+  std::string prefix;     // `or`, `.onnx`, `big`, or empty
+  // The condition that the prefix names, if it names one: it decides which items get here.
+  std::shared_ptr<const Expr> condition;
+  bool is_condition = false;  // of a host-language class: it answers yes or no
+  std::string where;          // `pipeline.toml:9`, for errors while building
+  Ref<Object> host;           // the host-language class, function or object, if it is one
 };
 
 // Where a mapped key comes from.

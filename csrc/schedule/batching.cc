@@ -22,7 +22,7 @@ void Batching::inject(std::shared_ptr<Backend> dispatcher) {
                             make_policy(*dispatcher_));
 }
 
-InstanceDispatcher& Batching::next() {
+InstanceDispatcher& Batching::next() const {
   if (dispatcher_ == nullptr) {
     throw Error(ErrorKind::kBuild, "build-inject", "`Batching` has no dispatcher to feed",
                 "write `DI[Batching, InstanceDispatcher]`");

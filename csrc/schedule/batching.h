@@ -23,10 +23,10 @@ class Batching : public Operator {
   void add_upstream(Operator* upstream) override { next().add_upstream(upstream); }
   void add_downstream(Operator* downstream) override { next().add_downstream(downstream); }
   void reconsider() noexcept override { dispatcher_->reconsider(); }
-  BatchRange batch_range() const override { return dispatcher_->batch_range(); }
-  Traits traits() const override { return dispatcher_->traits(); }
-  void collect_reads(std::vector<Key>& reads) const override { dispatcher_->collect_reads(reads); }
-  int container_depth() const override { return dispatcher_->container_depth(); }
+  BatchRange batch_range() const override { return next().batch_range(); }
+  Traits traits() const override { return next().traits(); }
+  void collect_reads(std::vector<Key>& reads) const override { next().collect_reads(reads); }
+  int container_depth() const override { return next().container_depth(); }
 
  protected:
   // The policy for the dispatcher to follow.
@@ -35,7 +35,8 @@ class Batching : public Operator {
   }
 
  private:
-  InstanceDispatcher& next();
+  // Throws a build error when there is none.
+  InstanceDispatcher& next() const;
 
   std::optional<double> timeout_ms_;
   std::shared_ptr<InstanceDispatcher> dispatcher_;

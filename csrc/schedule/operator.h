@@ -46,6 +46,8 @@ class Operator : public Backend {
   // Adds what is wrong here, in words.
   virtual void add_problems(std::vector<std::string>&) const {}
 
+  // Whatever it does with them, it takes tasks from any thread.
+  bool is_shareable() const override { return true; }
   // The adapter to synchronous code: starts a task for every item and waits for all of them.
   void forward(Batch batch) override;
 };

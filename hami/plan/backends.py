@@ -27,6 +27,7 @@ from ..parser.render import prefix_text
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
 from .lift import NestedOperatorError, Segment, lift
+from .prefixes import known_condition, refuse_misplaced
 from .values import BadValueError, convert
 
 
@@ -42,6 +43,8 @@ class PlannedBackend:
     prefix: str | None = None
     where: str = ""
     python: Any = None
+    condition: PlannedBackend | None = None
+    is_condition: bool = False
 
     def to_core(self) -> dict[str, Any]:
         """Return plain data."""
@@ -54,6 +57,8 @@ class PlannedBackend:
             "prefix": self.prefix,
             "where": self.where,
             "python": self.python,
+            "condition": None if self.condition is None else self.condition.to_core(),
+            "is_condition": self.is_condition,
         }
 
 
@@ -106,6 +111,8 @@ class NodePlanner:
             segment.expr = with_own_names(segment.expr, self.segment_name(index))
         self._refuse_hidden_macros(expansion)
         self._refuse_nested_operators()
+        for segment in self.segments:
+            refuse_misplaced(segment.expr)
         reads = expansion.reads - {"node_name"}
         self.known = {*NODE_PARAMS, *reads}
         for declaration in self._declarations.values():
@@ -161,6 +168,9 @@ class NodePlanner:
 
     def _look_up_all(self, expr: Expr) -> None:
         for part in expr.walk():
+            condition = known_condition(part)
+            if condition is not None:
+                self._declarations.setdefault(condition.name, self._look_up(condition))
             if part.name in self._declarations or part.kind not in ("create", "name"):
                 continue
             found = self._look_up(part) if part.kind == "create" else find(part.name)
@@ -260,11 +270,15 @@ class NodePlanner:
         """Return the tree for an expression whose names are all decided."""
         where = expr.span.where if expr.span is not None else self.node.where
         prefix = prefix_text(expr) if expr.prefix else None
+        question = known_condition(expr)
+        condition = None if question is None else self.build(question, instances)
         if expr.kind != "create":
             python = instances.get(expr.name) if expr.kind == "instance" else None
             # an object of Python is not in the core's scope: it goes there like a class, as its own instance
             kind = expr.kind if python is None else "create"
-            return PlannedBackend(expr.name, kind, prefix=prefix, where=where, python=python)
+            return PlannedBackend(
+                expr.name, kind, prefix=prefix, where=where, python=python, condition=condition
+            )
         declaration = self._declarations.get(expr.name) or self._look_up(expr)
         self._check_children(expr, declaration)
         params = self._all_values() if declaration.takes_any_key else {}
@@ -273,8 +287,18 @@ class NodePlanner:
         for child in expr.children:
             children.append(self.build(child, instances))
         num_phase1 = len(expr.phases[0]) if expr.name == "IoC" else 0
-        python = declaration.python
-        return PlannedBackend(expr.name, "create", params, tuple(children), num_phase1, prefix, where, python)
+        return PlannedBackend(
+            expr.name,
+            "create",
+            params,
+            tuple(children),
+            num_phase1,
+            prefix,
+            where,
+            declaration.python,
+            condition,
+            declaration.is_condition,
+        )
 
     def refuse_unused_macro_arguments(self) -> None:
         """Refuse a keyword of a macro that none of its backends declares; call after `build`."""

@@ -288,6 +288,8 @@ def test_a_plan_is_plain_data_for_the_core() -> None:
         "prefix": None,
         "where": "expression:1",
         "python": None,
+        "condition": None,
+        "is_condition": False,
     }
     assert {key: node[key] for key in node if key != "expr"} == {
         "name": "node",
