@@ -56,7 +56,7 @@ def test_s_is_a_chain_inside_one_node(open_pipe: Any, register: Any) -> None:
 
 def test_every_node_has_its_own_parameters(open_pipe: Any) -> None:
     @hami.register
-    class Add(hami.Backend):
+    class AddAmount(hami.Backend):
         amount = hami.param(0)
 
         def forward(self, batch: list[dict[str, Any]]) -> list[Any]:
@@ -64,9 +64,9 @@ def test_every_node_has_its_own_parameters(open_pipe: Any) -> None:
 
     nodes = {
         "amount": 1,
-        "a": {"backend": "Add", "next": "b"},
-        "b": {"backend": "Add", "amount": 10, "next": "c"},
-        "c": {"backend": "Add(amount=100)", "amount": 1000},
+        "a": {"backend": "AddAmount", "next": "b"},
+        "b": {"backend": "AddAmount", "amount": 10, "next": "c"},
+        "c": {"backend": "AddAmount(amount=100)", "amount": 1000},
     }
     assert open_pipe(nodes)({"data": 0})["result"] == 111
 
