@@ -68,7 +68,7 @@ struct Node {
     while (!queue.empty()) {
       std::vector<size_t> free;
       for (size_t i = 0; i < all.size(); ++i) free.push_back(i);
-      run(decide_at(1000, free), 0);
+      run(decide_at(0, free), 0);
     }
   }
 };

@@ -109,7 +109,7 @@ def test_a_node_entrypoint_is_put_around_each_part(open_pipe: Any) -> None:
         "List[ForEach(target=one)]",
         "IoC[Identity; S[Identity, ForEach(target=one)]]",
         "Loop[AddOne, ForEach(target=one)]",
-        "S[Identity, (big)ForEach(target=one)]",
+        "S[Identity, (HasKey(k))ForEach(target=one)]",
         "With[Identity, Loop[AddOne, Identity]]",
     ],
 )
