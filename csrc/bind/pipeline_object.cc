@@ -101,11 +101,19 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   RequestObject submit(const py::object& dict, const py::object& on_done) {
     check_is_dict(dict);
-    auto requests = read(py::make_tuple(dict));
-    requests[0]->completion =
-        std::make_shared<Callback>(shared_from_this(), dict.ptr(), on_done.ptr());
-    start(requests, py::make_tuple(dict));
-    return {requests[0]};
+    const py::tuple dicts = py::make_tuple(dict);
+    return {submit_all(dicts, py::make_tuple(on_done))[0]};
+  }
+
+  // All of them, or an error and none; `on_done` holds one function for each.
+  py::list submit_many(const py::list& dicts, const py::list& on_done) {
+    for (py::handle dict : dicts) check_is_dict(dict);
+    if (dicts.size() != on_done.size()) throw py::value_error("one function for each dict");
+    py::list objects;
+    for (Ref<Request>& request : submit_all(py::tuple(dicts), py::tuple(on_done))) {
+      objects.append(RequestObject{std::move(request)});
+    }
+    return objects;
   }
 
   bool close(double timeout_s) {
@@ -114,6 +122,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return pipeline_->close(to_duration(timeout_s));
   }
   bool is_closed() const { return pipeline_->is_closed(); }
+  py::tuple run_range() const {
+    const BatchRange range = pipeline_->run_range(0);
+    return py::make_tuple(range.min, range.max);
+  }
   int64_t num_requests() const { return pipeline_->num_requests(); }
   py::list stats() const;
 
@@ -168,6 +180,16 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     if (error == nullptr) return;
     for (py::handle dict : dicts) forget(dict.ptr());
     raise(error);
+  }
+
+  std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done) {
+    auto requests = read(dicts);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i]->completion = std::make_shared<Callback>(
+          shared_from_this(), py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr());
+    }
+    start(requests, dicts);
+    return requests;
   }
 
   void run(const py::list& dicts, bool is_single) {
@@ -287,9 +309,11 @@ void define_pipeline(py::module_& module) {
       .def("call", &PipelineObject::call, py::arg("request"))
       .def("call_many", &PipelineObject::call_many, py::arg("requests"))
       .def("submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"))
+      .def("submit_many", &PipelineObject::submit_many, py::arg("requests"), py::arg("on_done"))
       .def("close", &PipelineObject::close, py::arg("timeout_s"))
       .def("stats", &PipelineObject::stats)
       .def_property_readonly("is_closed", &PipelineObject::is_closed)
+      .def_property_readonly("run_range", &PipelineObject::run_range)
       .def_property_readonly("num_requests", &PipelineObject::num_requests);
 }
 

@@ -1,8 +1,10 @@
 #include "bind/python_backend.h"
 
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "bind/async_run.h"
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/gil.h"
@@ -25,6 +27,8 @@ Owned to_dict(const Dict& values, PyObject* base) {
   }
   return dict;
 }
+
+Owned import_instances() { return checked(PyImport_ImportModule("hami.instances")); }
 
 // The dicts that user code sees, and copies from before it ran: what differs was set by it.
 struct HostBatch {
@@ -49,6 +53,18 @@ struct HostBatch {
   }
 };
 
+// Calls hami.instances.NAME(node, instance, loop); what it raises has nowhere to go.
+void call_instances(const char* name, const std::string& node, PyObject* instance,
+                    PyObject* loop) noexcept {
+  const Owned module(PyImport_ImportModule("hami.instances"));
+  if (module) {
+    const Owned done(survive_finalization([&] {
+      return PyObject_CallMethod(module.get(), name, "sOO", node.c_str(), instance, loop);
+    }));
+  }
+  PyErr_Clear();
+}
+
 Error wrong_count(const std::string& node, size_t expected, const std::string& got) {
   return Error(ErrorKind::kRequest, "backend-result-count",
                "`forward` got " + std::to_string(expected) + " items and returned " + got,
@@ -61,6 +77,7 @@ class PythonBackend final : public Backend {
   explicit PythonBackend(Build& build);
 
   void forward(Batch batch) override;
+  void tear_down() noexcept override;
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return traits_; }
   size_t group_of(const Item& item) const override {
@@ -68,6 +85,9 @@ class PythonBackend final : public Backend {
   }
 
  private:
+  // Counts the runs inside user code, so that an instance is not ended under its feet.
+  class Stay;
+
   void read_traits();
   bool read_flag(const char* name) const;
   // What user code set, or returned, goes into the items.
@@ -75,14 +95,39 @@ class PythonBackend final : public Backend {
   std::exception_ptr error_of_item(PyObject* object) const;
   void take_changes(Item& item, PyObject* before, PyObject* dict) const;
   void take_removals(Item& item, PyObject* before, PyObject* dict) const;
+  Owned call_forward(PyObject* list, Batch batch) const;
+  void enter();
+  void leave() noexcept;
+  void end_instance() noexcept;
 
   const std::string node_name_;
   const Ref<PyHandle> instance_;
   const Ref<PyHandle> forward_;
+  // The node's event loop, if `forward` is a coroutine function.
+  const Ref<PyHandle> loop_;
   const std::shared_ptr<PipelineLoad> load_;
   BatchRange range_;
   Traits traits_;
   bool groups_by_shape_ = true;
+  // Whether the object was made for this pipeline.
+  const bool is_owner_;
+  // `close` may be called during a run, in order to end it.
+  bool closes_while_running_ = false;
+
+  std::mutex mutex_;
+  int num_inside_ = 0;
+  bool is_torn_down_ = false;
+};
+
+class PythonBackend::Stay {
+ public:
+  explicit Stay(PythonBackend& backend) : backend_(backend) { backend.enter(); }
+  ~Stay() { backend_.leave(); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+
+ private:
+  PythonBackend& backend_;
 };
 
 Ref<PyHandle> make_instance(Build& build) {
@@ -94,7 +139,7 @@ Ref<PyHandle> make_instance(Build& build) {
     build.options().put(options_key, Value(Ref<Any>(make_ref<PyHandle>(dict))));
     options = build.options().find(options_key);
   }
-  const Owned module = checked(PyImport_ImportModule("hami.backend"));
+  const Owned module = import_instances();
   const Owned params = to_dict(build.params().values(), nullptr);
   PyObject* const host = static_cast<PyHandle*>(build.expr().host.get())->get();
   PyObject* instance = survive_finalization([&] {
@@ -105,13 +150,22 @@ Ref<PyHandle> make_instance(Build& build) {
   return make_ref<PyHandle>(instance);
 }
 
+Ref<PyHandle> find_loop(Build& build, PyObject* forward) {
+  const Owned is_async =
+      checked(PyObject_CallMethod(import_instances().get(), "is_async", "O", forward));
+  return is_async.get() == Py_True ? event_loop_of_node(build) : nullptr;
+}
+
 PythonBackend::PythonBackend(Build& build)
     : node_name_(build.node_name()),
       instance_(make_instance(build)),
-      forward_(make_ref<PyHandle>(PyObject_GetAttrString(instance_->get(), "forward"))),
-      load_(build.scope().load()) {
-  if (forward_->get() == nullptr) throw_python_error();
+      forward_(make_ref<PyHandle>(
+          checked(PyObject_GetAttrString(instance_->get(), "forward")).detach())),
+      loop_(find_loop(build, forward_->get())),
+      load_(build.scope().load()),
+      is_owner_(instance_->get() != static_cast<PyHandle*>(build.expr().host.get())->get()) {
   read_traits();
+  if (loop_) checked(PyObject_CallMethod(loop_->get(), "join", nullptr));
 }
 
 bool PythonBackend::read_flag(const char* name) const {
@@ -124,7 +178,8 @@ bool PythonBackend::read_flag(const char* name) const {
 }
 
 void PythonBackend::read_traits() {
-  traits_ = {.is_inline = read_flag("is_inline"),
+  closes_while_running_ = read_flag("closes_while_running");
+  traits_ = {.is_inline = read_flag("is_inline") && !loop_,
              .is_reentrant = read_flag("is_reentrant"),
              .is_idempotent = read_flag("is_idempotent"),
              .reads_everything = true};
@@ -141,12 +196,12 @@ void PythonBackend::read_traits() {
 }
 
 void PythonBackend::forward(Batch batch) {
+  const Stay stay(*this);
   const GilAcquire gil;
   drain_released();
   const HostBatch host(batch);
   const std::vector<Owned> dicts = host.dicts();
-  PyObject* const args[] = {host.list.get()};
-  const Owned returned = checked(call_python(forward_->get(), args, 1));
+  const Owned returned = call_forward(host.list.get(), batch);
   take_results(batch, dicts, returned.get());
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
@@ -155,6 +210,14 @@ void PythonBackend::forward(Batch batch) {
       batch[i]->error = std::current_exception();
     }
   }
+}
+
+Owned PythonBackend::call_forward(PyObject* list, Batch batch) const {
+  if (loop_) {
+    return checked(run_on_loop(loop_->get(), forward_->get(), list, batch, load_->run_watches));
+  }
+  PyObject* const args[] = {list};
+  return checked(call_python(forward_->get(), args, 1));
 }
 
 void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,
@@ -226,11 +289,55 @@ void PythonBackend::take_removals(Item& item, PyObject* before, PyObject* dict) 
   if (base) item.base = hold(base.get());
 }
 
+// --- the end ---
+
+void PythonBackend::enter() {
+  const std::lock_guard lock(mutex_);
+  if (is_torn_down_) {
+    throw Error(ErrorKind::kClosed, "closed", "the pipeline is closed",
+                "create a new pipeline with `hami.pipe(...)`");
+  }
+  ++num_inside_;
+}
+
+void PythonBackend::leave() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--num_inside_ > 0 || !is_torn_down_ || closes_while_running_) return;
+  }
+  end_instance();
+}
+
+void PythonBackend::tear_down() noexcept {
+  bool is_inside = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_torn_down_, true)) return;
+    is_inside = num_inside_ > 0;
+  }
+  if (!is_inside || closes_while_running_) {
+    end_instance();
+  } else if (!loop_) {
+    // Whoever is inside ends it when the code of the user comes back.
+    const GilAcquire gil;
+    call_instances("report_abandoned", node_name_, instance_->get(), Py_None);
+  }
+}
+
+void PythonBackend::end_instance() noexcept {
+  const GilAcquire gil;
+  // An object that the user registered goes on without this pipeline.
+  PyObject* const own = is_owner_ ? instance_->get() : Py_None;
+  call_instances("end", node_name_, own, loop_ ? loop_->get() : Py_None);
+}
+
 }  // namespace
 
 std::shared_ptr<Backend> create_python_backend(Build& build) {
   const GilAcquire gil;
-  return std::make_shared<PythonBackend>(build);
+  auto backend = std::make_shared<PythonBackend>(build);
+  build.scope().add_owner(backend);
+  return backend;
 }
 
 }  // namespace hami::bind

@@ -50,6 +50,7 @@ const Key node_name = Key::intern("node_name");
 const Key context = Key::intern("context");
 const Key priority = Key::intern("priority");
 const Key deadline_ms = Key::intern("deadline_ms");
+const Key event = Key::intern("event");
 }  // namespace keys
 
 }  // namespace hami

@@ -76,6 +76,7 @@ extern const Key node_name;
 extern const Key context;
 extern const Key priority;
 extern const Key deadline_ms;
+extern const Key event;
 }  // namespace keys
 
 }  // namespace hami

@@ -207,6 +207,7 @@ bool Pipeline::close(Duration timeout) noexcept {
   bool all_ended = true;
   for (const auto& service : services | std::views::reverse) all_ended &= service->join(deadline);
   timer_.stop();
+  for (const auto& owner : scope_.owners() | std::views::reverse) owner->tear_down();
   return is_drained && all_ended;
 }
 

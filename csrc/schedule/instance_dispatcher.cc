@@ -30,6 +30,11 @@ void InstanceDispatcher::launch() {
 
 BatchRange InstanceDispatcher::batch_range() const { return {1, largest_max_}; }
 
+BatchRange InstanceDispatcher::run_range() const {
+  const auto least = std::ranges::min_element(ranges_, {}, &BatchRange::min);
+  return {least->min, largest_max_};
+}
+
 void InstanceDispatcher::collect_reads(std::vector<Key>& reads) const {
   for (const auto& instance : instances_) instance->collect_reads(reads);
 }

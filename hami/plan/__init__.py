@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backend import python_instances
-from ..config import Config, Setting, import_modules, load
+from ..config import Config, Setting, import_modules, imports_of, load
 from ..errors import did_you_mean, quoted
 from ..parser import Expr
 from ..parser.expand import resolve_instances
@@ -101,7 +101,8 @@ def plan(source: object) -> Plan:
     """
     config = load(source)
     import_modules(config)
-    planners = [NodePlanner(node, config.directory) for node in config.nodes]
+    imports = imports_of(config)
+    planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:
         planner.expand()
     _refuse_unknown_shared_keys(config, planners)

@@ -16,6 +16,7 @@ from ..backend import (
     NOT_IN_THIS_VERSION,
     Declaration,
     Param,
+    WithPlans,
     backend_names,
     declarations,
     find,
@@ -25,6 +26,7 @@ from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
+from .handed import plan_alone, refuse_names_from_outside
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
 from .values import BadValueError, convert
 
@@ -66,9 +68,10 @@ class PlannedBackend:
 class NodePlanner:
     """Plans the expressions of one node."""
 
-    def __init__(self, node: NodeConfig, directory: str | None) -> None:
+    def __init__(self, node: NodeConfig, directory: str | None, imports: tuple[str, ...] = ()) -> None:
         self.node = node
         self.directory = directory
+        self.imports = imports
         self.settings = {**node.inherited, **node.settings}
         self.expr = Expr("Identity")
         self.known: set[str] = set()
@@ -239,6 +242,10 @@ class NodePlanner:
             children.append(self.build(child, instances))
         num_phase1 = len(expr.phases[0]) if expr.name == "IoC" else 0
         python = declaration.python
+        if declaration.takes_plans:
+            refuse_names_from_outside(expr, where)
+            plans = tuple(plan_alone(child.to_core(), self._all_values()) for child in children)
+            python, children = WithPlans(python, plans, self.imports), []
         return PlannedBackend(expr.name, "create", params, tuple(children), num_phase1, prefix, where, python)
 
     def refuse_unused_macro_arguments(self) -> None:
