@@ -6,6 +6,7 @@ threads.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from .errors import (
     Error,
     QueueFull,
     RequestError,
+    WorkerError,
 )
+from .event import Dict, Event
 from .parser import Expr, alias, parse
 
 if TYPE_CHECKING:
@@ -32,17 +35,23 @@ __all__ = [
     "Closed",
     "ConfigError",
     "DeadlineExceeded",
+    "Dict",
     "Error",
+    "Event",
     "Expr",
     "Pipeline",
     "QueueFull",
     "RequestError",
+    "WorkerError",
     "alias",
     "param",
     "parse",
     "pipe",
     "register",
 ]
+
+# Quiet until the program configures logging: see docs/logging.md.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
 _FROM_PIPELINE = ("Pipeline", "pipe")

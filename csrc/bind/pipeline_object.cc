@@ -231,19 +231,30 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   void finish(const std::vector<Ref<Request>>& requests, const py::tuple& dicts,
               const std::exception_ptr& interruption) {
     drain_released();
-    const Ref<Request>* failed = nullptr;
+    py::object failure;
     for (size_t i = 0; i < requests.size(); ++i) {
       PyObject* dict = PyTuple_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i));
       forget(dict);
       if (requests[i]->error != nullptr) {
-        if (failed == nullptr) failed = &requests[i];
+        py::object error = failure_of(*requests[i]);
+        if (!failure) failure = std::move(error);
         continue;
       }
       const auto error = error_of([&] { write_output(*requests[i], dict); });
       if (error != nullptr) raise(error);
     }
     if (interruption != nullptr) raise(interruption);
-    if (failed != nullptr) raise((*failed)->error, (*failed)->site);
+    if (!failure) return;
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failure.ptr())), failure.ptr());
+    throw py::error_already_set();
+  }
+
+  // The exception object of a failed request, which is logged.
+  static py::object failure_of(const Request& request) {
+    PyObject* error = exception_object(request.error, request.site);
+    if (error == nullptr) throw py::error_already_set();
+    report_failure(error, request.site);
+    return py::reinterpret_steal<py::object>(error);
   }
 
   std::shared_ptr<Pipeline> pipeline_;
@@ -255,10 +266,12 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 void Callback::on_answered(Request& request) noexcept {
   const GilAcquire gil;
   owner_->forget(dict_->get());
+  const bool has_failed = request.error != nullptr;
   std::exception_ptr failure = request.error;
-  if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
+  if (!has_failed) failure = error_of([&] { write_output(request, dict_->get()); });
   const Owned error(failure == nullptr ? Py_NewRef(Py_None)
                                        : exception_object(failure, request.site));
+  if (has_failed && error) report_failure(error.get(), request.site);
   PyObject* const args[] = {error.get()};
   Owned returned;
   if (error) returned = Owned(call_python(on_done_->get(), args, 1));

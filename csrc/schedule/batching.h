@@ -24,6 +24,7 @@ class Batching final : public Operator {
   void add_downstream(Operator* downstream) override { next().add_downstream(downstream); }
   void reconsider() noexcept override { dispatcher_->reconsider(); }
   BatchRange batch_range() const override { return dispatcher_->batch_range(); }
+  BatchRange run_range() const override { return dispatcher_->run_range(); }
   Traits traits() const override { return dispatcher_->traits(); }
   void collect_reads(std::vector<Key>& reads) const override { dispatcher_->collect_reads(reads); }
   int container_depth() const override { return dispatcher_->container_depth(); }
