@@ -6,7 +6,7 @@ that brought the last answer. Every method may be called from any thread.
 
 from __future__ import annotations
 
-import asyncio
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Generator
@@ -82,6 +82,8 @@ class Event:
         return self._wait_on_loop().__await__()
 
     async def _wait_on_loop(self) -> bool:
+        # loaded here: most programs that import hami await no event
+        asyncio: Any = importlib.import_module("asyncio")
         loop = asyncio.get_running_loop()
         reached = asyncio.Event()
 
