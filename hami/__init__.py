@@ -22,10 +22,10 @@ from .errors import (
     RequestError,
     WorkerError,
 )
-from .event import Dict, Event
 from .parser import Expr, alias, parse
 
 if TYPE_CHECKING:
+    from .event import Dict, Event
     from .pipeline import Pipeline, pipe
 
 __all__ = [
@@ -58,6 +58,8 @@ _FROM_PIPELINE = ("Pipeline", "pipe")
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("Dict", "Event"):
+        return getattr(import_module(".event", __name__), name)
     if name in _FROM_PIPELINE:
         return getattr(import_module(".pipeline", __name__), name)
     raise AttributeError(f"module `hami` has no attribute `{name}`")
