@@ -6,6 +6,7 @@ threads.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from .errors import (
     Error,
     QueueFull,
     RequestError,
+    WorkerError,
 )
 from .parser import Expr, alias, parse
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from .event import Dict, Event
     from .pipeline import Pipeline, pipe
 
 __all__ = [
@@ -34,12 +37,15 @@ __all__ = [
     "Closed",
     "ConfigError",
     "DeadlineExceeded",
+    "Dict",
     "Error",
+    "Event",
     "Expr",
     "Pipeline",
     "QueueFull",
     "RequestError",
     "Scheduler",
+    "WorkerError",
     "alias",
     "condition",
     "param",
@@ -48,11 +54,16 @@ __all__ = [
     "register",
 ]
 
+# Quiet until the program configures logging: see docs/logging.md.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
 # The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
 _FROM_PIPELINE = ("Pipeline", "pipe")
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("Dict", "Event"):
+        return getattr(import_module(".event", __name__), name)
     if name in _FROM_PIPELINE:
         return getattr(import_module(".pipeline", __name__), name)
     raise AttributeError(f"module `hami` has no attribute `{name}`")

@@ -1,8 +1,8 @@
 """What a backend declares, and how Python code becomes one.
 
-Users derive from `Backend`, declare parameters with `param` and name their classes with `register`; hami.plan
-looks names up here, and the core calls `instantiate` once per instance. Classes are process-wide, instances
-belong to one pipeline. Every function may be called from any thread.
+Users derive from `Backend`, declare parameters with `param` (hami.params) and name their classes with
+`register`; hami.plan looks names up here, and hami.instances makes instances of them. Classes are
+process-wide, instances belong to one pipeline. Every function may be called from any thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .params import param as param
 from .parser import ALIASES, macro_names
 
 # Families of Python backends: imported when a text names one of their classes.
-FAMILY_MODULES = {"image": "hami.backends.image"}
+FAMILY_MODULES = {"image": "hami.backends.image", "process": "hami.process"}
 FAMILY_CLASSES = {
     "image": (
         "DecodeImage",
@@ -36,7 +36,8 @@ FAMILY_CLASSES = {
         "Normalize",
         "ToTensor",
         "EncodeImage",
-    )
+    ),
+    "process": ("ProcessPool",),
 }
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
@@ -80,6 +81,7 @@ class Declaration:
     is_hidden: bool = False
     is_condition: bool = False
     takes_any_key: bool = False
+    takes_plans: bool = False
     python: Any = field(default=None, repr=False)
 
     def find(self, name: str) -> Param | None:
@@ -93,8 +95,14 @@ class Backend:
     `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`).
     `is_inline`: bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance
     may run several batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`:
-    which items share a batch, those of equal `shape` and dtype or (`none`) any. A method `problem` may return
-    what keeps the instance from working for now, in words, for `Pipeline.problems`.
+    which items share a batch, those of equal `shape` and dtype or (`none`) any. `forward` may be `async def`,
+    or a generator, which takes one item and yields its partial results.
+
+    `close(self)`, if defined, is called once when the pipeline has closed; while a run is inside, it comes
+    after that run, or with `closes_while_running` at once, in order to end it. `problem(self)` may return in
+    words what keeps the instance from working for now, for `Pipeline.problems`. A class that `takes_plans`
+    gets what stands in its brackets (`min_children` to `max_children` expressions) not as backends but as
+    `self.plans`.
     """
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -102,6 +110,10 @@ class Backend:
     is_reentrant: ClassVar[bool] = False
     is_idempotent: ClassVar[bool] = True
     group_by: ClassVar[str] = "shape"
+    closes_while_running: ClassVar[bool] = False
+    takes_plans: ClassVar[bool] = False
+    min_children: ClassVar[int] = 1
+    max_children: ClassVar[int] = 1
 
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Prepare the instance from the checked parameters; the expression shares `options`."""
@@ -111,16 +123,13 @@ class Backend:
         raise NotImplementedError(f"`{type(self).__name__}` has no `forward`")
 
 
-class FunctionBackend:
-    """A plain function as a backend; attributes such as `batch_range` may be set on the function."""
+@dataclass(frozen=True)
+class WithPlans:
+    """A class that takes plans, with those of its children: what the core hands to `instantiate`."""
 
-    def __init__(self, function: Callable[[list[dict[str, Any]]], Any]) -> None:
-        self.forward = function
-        self.batch_range = getattr(function, "batch_range", Backend.batch_range)
-        self.is_inline = getattr(function, "is_inline", Backend.is_inline)
-        self.is_reentrant = getattr(function, "is_reentrant", Backend.is_reentrant)
-        self.is_idempotent = getattr(function, "is_idempotent", Backend.is_idempotent)
-        self.group_by = getattr(function, "group_by", Backend.group_by)
+    python: Any
+    plans: tuple[dict[str, Any], ...]
+    imports: tuple[str, ...] = ()
 
 
 # --- registration ----------------------------------------------------------------------------------
@@ -159,6 +168,7 @@ def _register(name: str, target: Any) -> Any:
     if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
         raise refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
     _check_traits(name, target)
+    _check_methods(name, target)
     store(name, target, declaration_of(name, target) if is_class else None)
     return target
 
@@ -212,13 +222,25 @@ def declaration_of(name: str, target: Any) -> Declaration:
     doc = (inspect.getdoc(target) or "").strip().split("\n\n")[0].replace("\n", " ")
     module = _identity(target)[0]
     family = next((key for key, home in FAMILY_MODULES.items() if module.startswith(home)), "python")
-    extra = family if family in FAMILY_MODULES else ""
+    extra = family if FAMILY_MODULES.get(family, "").startswith("hami.backends.") else ""
     if not isinstance(target, type):
         return Declaration(name, doc, family, extra, python=target)
     params = declared_params(target)
     has_init = callable(getattr(target, "init", None)) and getattr(target, "init", None) is not Backend.init
     takes_any_key = has_init and not params
-    return Declaration(name, doc, family, extra, params, takes_any_key=takes_any_key, python=target)
+    takes_plans = getattr(target, "takes_plans", False)
+    return Declaration(
+        name,
+        doc,
+        family,
+        extra,
+        params,
+        min_children=getattr(target, "min_children", 1) if takes_plans else 0,
+        max_children=getattr(target, "max_children", 1) if takes_plans else 0,
+        takes_plans=takes_plans,
+        takes_any_key=takes_any_key,
+        python=target,
+    )
 
 
 def _check_traits(name: str, target: Any) -> None:
@@ -233,6 +255,16 @@ def _check_traits(name: str, target: Any) -> None:
     group_by = getattr(target, "group_by", "shape")
     if not isinstance(group_by, property) and group_by not in ("shape", "none"):
         raise refuse(name, f"`group_by` of `{name}` is `{group_by}`", 'use "shape" or "none"')
+
+
+def _check_methods(name: str, target: Any) -> None:
+    forward = target if inspect.isroutine(target) else target.forward
+    if inspect.isasyncgenfunction(forward):
+        message = f"`forward` of `{name}` is an async generator"
+        raise refuse(name, message, "return the whole result instead of yielding parts of it")
+    if inspect.iscoroutinefunction(getattr(target, "init", None)):
+        message = f"`init` of `{name}` is a coroutine function, and nothing waits for it"
+        raise refuse(name, message, "write `def init`, or prepare in the first `async def forward`")
 
 
 def _is_batch_range(value: Any) -> bool:
@@ -315,22 +347,3 @@ def backend_names() -> list[str]:
 def python_instances() -> dict[str, Any]:
     """Return the objects registered under a name, for `Forward[name]`."""
     return dict(_instances)
-
-
-def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Make one instance: the object whose `forward` runs batches.
-
-    Of a class: a new object, its declared parameters set as attributes, then `init(params, options)`. A
-    function is wrapped; any other object is an instance already. What user code raises passes through.
-    """
-    if inspect.isroutine(python):
-        return FunctionBackend(python)
-    if not isinstance(python, type):
-        return python
-    instance = python()
-    for declared in declared_params(python):
-        setattr(instance, declared.name, params.get(declared.name, declared.default))
-    init = getattr(instance, "init", None)
-    if callable(init):
-        init(params, options)
-    return instance

@@ -97,6 +97,13 @@ class Closed(Error, RuntimeError):  # noqa: N818  the name users know
     default_code = "closed"
 
 
+class WorkerError(Error, RuntimeError):
+    """A worker process died, or raised what cannot leave it."""
+
+    http_status = 500
+    default_code = "worker-error"
+
+
 @dataclass(frozen=True)
 class Source:
     """A text that was read, with its name; positions in it are character offsets from 0.

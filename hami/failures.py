@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import inspect
+import logging
 from typing import Any, TypeVar
 
 from . import errors
@@ -37,6 +38,19 @@ def copy(exception: _E, note: str) -> _E:
         twin.__suppress_context__ = exception.__suppress_context__
     _add_note(twin, note)
     return twin
+
+
+def report(exception: BaseException, node: str) -> None:
+    """Log the failure of a request under the name of its node; the core calls it once for each.
+
+    What the caller asked for, or has caused by closing, is no news. The message holds nothing of the request.
+    """
+    if isinstance(exception, (errors.Cancelled, errors.Closed)):
+        return
+    logger = logging.getLogger(f"hami.node.{node}" if node else "hami.pipeline")
+    if logger.isEnabledFor(logging.WARNING):
+        where = f"node `{node}`" if node else "the pipeline"
+        logger.warning("a request failed in %s", where, exc_info=exception)
 
 
 def _twin(exception: _E) -> _E:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import math
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -18,10 +19,13 @@ from typing import Any, overload
 
 from . import _core
 from .errors import Cancelled, RequestError
+from .event import Event
 from .plan import Plan, plan
 from .stream import Stream, iterate
 
 Dict = dict[str, Any]
+
+_logger = logging.getLogger("hami.pipeline")
 
 _open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
@@ -63,6 +67,22 @@ def _fit_for_await(error: BaseException) -> BaseException:
     return replacement
 
 
+def _event_of(request: Any) -> Any:
+    return request.get("event") if isinstance(request, dict) else None
+
+
+def _event_error(message: str, help: str) -> RequestError:
+    return RequestError(message, code="request-event", help=help)
+
+
+def _refuse_event(request: Any) -> None:
+    if _event_of(request) is not None:
+        raise _event_error(
+            "a dict with an event cannot be submitted for a future",
+            "call `pipe(d)`, which returns at once, or take the event out",
+        )
+
+
 class Pipeline:
     """A running pipeline; made by `hami.pipe`. Every method may be called from any thread."""
 
@@ -70,6 +90,7 @@ class Pipeline:
         self._plan = checked
         self._core = _core.Pipeline(checked.to_core())
         _open_pipelines.add(self)
+        _logger.info("pipeline `%s` is built: %s", checked.name, self._node_names())
 
     @property
     def plan(self) -> Plan:
@@ -85,14 +106,46 @@ class Pipeline:
 
         Each dict gets what the nodes wrote, `result` above all, and is returned. Of a list the first error in
         order is raised after all have ended; the others keep their results. Raises RequestError, QueueFull,
-        DeadlineExceeded, Closed, or what a backend raised.
+        DeadlineExceeded, Closed, or what a backend raised. Dicts that carry a `hami.Event` under `event` are
+        started, all or none, and the call returns at once.
         """
         if isinstance(request, list):
+            if any(_event_of(one) is not None for one in request):
+                self._start_with_events(request)
+                return request
             return self._core.call_many(request)
+        if _event_of(request) is not None:
+            self._start_with_events([request])
+            return request
         return self._core.call(request)
+
+    def _start_with_events(self, requests: list[Dict]) -> None:
+        """Start the dicts, each of which must carry an event."""
+        counts: dict[Event, int] = {}
+        for request in requests:
+            event = _event_of(request)
+            if event is None:
+                raise _event_error(
+                    "some dicts of the call carry an event and some do not", "give all one, or none"
+                )
+            if not isinstance(event, Event):
+                wrong = f"`event` must be a `hami.Event`, got a `{type(event).__name__}`"
+                raise _event_error(wrong, "write `hami.Event()`, or use another key")
+            counts[event] = counts.get(event, 0) + 1
+        claimed: list[Event] = []
+        try:
+            for event, count in counts.items():
+                event.claim(count)
+                claimed.append(event)
+            self._core.submit_many(list(requests), [request["event"].settle for request in requests])
+        except BaseException:
+            for event in claimed:
+                event.unclaim()
+            raise
 
     def submit(self, request: Dict) -> Future[Dict]:
         """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
+        _refuse_event(request)
         return self._start(request, _as_it_is)
 
     def stream(self, request: Dict) -> Stream:
@@ -131,6 +184,7 @@ class Pipeline:
 
     async def acall(self, request: Dict) -> Dict:
         """Run one dict without blocking the event loop. Cancelling the task cancels the request."""
+        _refuse_event(request)
         return await asyncio.wrap_future(self._start(request, _fit_for_await))
 
     def stats(self) -> list[dict[str, Any]]:
@@ -166,7 +220,12 @@ class Pipeline:
                 code="request-timeout",
                 help="use 0 to wait for nothing",
             ) from None
-        return self._core.close(seconds)
+        was_closed = self._core.is_closed
+        has_ended = self._core.close(seconds)
+        if not was_closed:
+            how = "everything has ended" if has_ended else "not everything has ended by itself"
+            _logger.info("pipeline `%s` is closed: %s", self._plan.name, how)
+        return has_ended
 
     def __enter__(self) -> Pipeline:
         return self
@@ -180,9 +239,11 @@ class Pipeline:
         self.close()
 
     def __repr__(self) -> str:
-        names = ", ".join(node.name for node in self._plan.nodes)
         state = "closed" if self._core.is_closed else "open"
-        return f"<hami.Pipeline {state}: {names}>"
+        return f"<hami.Pipeline {state}: {self._node_names()}>"
+
+    def _node_names(self) -> str:
+        return ", ".join(node.name for node in self._plan.nodes)
 
 
 def pipe(source: str | Mapping[str, Any] | Any) -> Pipeline:

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from hami.backend import instantiate
+from hami.instances import instantiate
 
 WIDTH, HEIGHT = 96, 64
 

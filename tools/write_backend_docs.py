@@ -21,6 +21,7 @@ FAMILY_TITLES = {
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
     "image": "Images",
+    "process": "Processes",
 }
 
 HEAD = """\

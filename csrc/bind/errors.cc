@@ -146,6 +146,12 @@ PyObject* exception_object(const std::exception_ptr& error,
   return Py_NewRef(original);
 }
 
+void report_failure(PyObject* exception, const std::optional<FailureSite>& site) noexcept {
+  PyObject* node = to_python(site ? site->node : std::string());
+  Py_XDECREF(node == nullptr ? nullptr : call_failures("report", "ON", exception, node));
+  PyErr_Clear();
+}
+
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {
   PyObject* exception = exception_object(error, site);
   if (exception == nullptr) return;  // making it failed, and that error is set

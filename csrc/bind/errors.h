@@ -41,6 +41,8 @@ std::exception_ptr to_error(PyObject* exception);
 // The exception object that a caller gets: a copy of its own, with a note of where it happened. A
 // new reference, or null with a Python error set.
 PyObject* exception_object(const std::exception_ptr& error, const std::optional<FailureSite>& site);
+// Logs that a request has failed with this exception object. Leaves no Python error.
+void report_failure(PyObject* exception, const std::optional<FailureSite>& site) noexcept;
 // Sets the Python error of this thread.
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site);
 

@@ -109,13 +109,20 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed) {
     check_is_dict(dict);
-    auto requests = read(py::make_tuple(dict));
-    if (is_streamed) requests[0]->stream = make_ref<ResultStream>();
-    requests[0]->completion =
-        std::make_shared<Callback>(shared_from_this(), dict.ptr(), on_done.ptr());
-    const py::tuple held = py::make_tuple(dict);
-    start(held, [&] { pipeline_->submit(requests); });
-    return {requests[0]};
+    const py::tuple dicts = py::make_tuple(dict);
+    return {submit_all(dicts, py::make_tuple(on_done), is_streamed)[0]};
+  }
+
+  // All of them, or an error and none; `on_done` holds one function for each.
+  py::list submit_many(const py::list& dicts, const py::list& on_done) {
+    const py::tuple held(dicts);
+    for (py::handle dict : held) check_is_dict(dict);
+    if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
+    py::list objects;
+    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false)) {
+      objects.append(RequestObject{std::move(request)});
+    }
+    return objects;
   }
 
   bool close(double timeout_s) {
@@ -124,6 +131,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return pipeline_->close(to_duration(timeout_s));
   }
   bool is_closed() const { return pipeline_->is_closed(); }
+  py::tuple run_range() const {
+    const BatchRange range = pipeline_->run_range(0);
+    return py::make_tuple(range.min, range.max);
+  }
   int64_t num_requests() const { return pipeline_->num_requests(); }
   py::list stats() const;
   py::list problems() const;
@@ -182,6 +193,18 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     raise(error);
   }
 
+  std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done,
+                                       bool is_streamed) {
+    auto requests = read(dicts);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (is_streamed) requests[i]->stream = make_ref<ResultStream>();
+      requests[i]->completion = std::make_shared<Callback>(
+          shared_from_this(), py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr());
+    }
+    start(dicts, [&] { pipeline_->submit(requests); });
+    return requests;
+  }
+
   void run(const py::list& dicts, bool is_single) {
     const py::tuple held(dicts);  // the caller may change its list meanwhile
     for (py::handle dict : held) check_is_dict(dict);
@@ -224,19 +247,29 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   void finish(const std::vector<Ref<Request>>& requests, const py::tuple& dicts,
               const std::exception_ptr& interruption) {
     drain_released();
-    std::exception_ptr first_error;
-    std::optional<FailureSite> site;
+    py::object failure;
     for (size_t i = 0; i < requests.size(); ++i) {
       PyObject* dict = PyTuple_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i));
       std::exception_ptr error = requests[i]->error;
       if (error == nullptr) error = error_of([&] { write_output(*requests[i], dict); });
       forget(dict);
-      if (error == nullptr || first_error != nullptr) continue;
-      first_error = error;
-      site = requests[i]->site;
+      if (error == nullptr) continue;
+      py::object raised = failure_of(*requests[i], error);
+      if (!failure) failure = std::move(raised);
     }
     if (interruption != nullptr) raise(interruption);
-    if (first_error != nullptr) raise(first_error, site);
+    if (!failure) return;
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failure.ptr())), failure.ptr());
+    throw py::error_already_set();
+  }
+
+  // The exception object of a failed request. What failed in the pipeline is logged.
+  static py::object failure_of(const Request& request, const std::exception_ptr& error) {
+    PyObject* made = exception_object(error, request.site);
+    // When it cannot be made, whatever kept it from being made is the answer.
+    if (made == nullptr) made = take_exception();
+    if (request.error != nullptr) report_failure(made, request.site);
+    return py::reinterpret_steal<py::object>(made);
   }
 
   std::shared_ptr<Pipeline> pipeline_;
@@ -253,6 +286,7 @@ void Callback::on_answered(Request& request) noexcept {
   Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
   // When it cannot be made, whatever kept it from being made is the answer: there must be one.
   if (!error) error = Owned(take_exception());
+  if (request.error != nullptr) report_failure(error.get(), request.site);
   PyObject* const args[] = {error.get()};
   const Owned returned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.
@@ -364,10 +398,12 @@ void define_pipeline(py::module_& module) {
       .def("call_many", &PipelineObject::call_many, py::arg("requests"))
       .def("submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false)
+      .def("submit_many", &PipelineObject::submit_many, py::arg("requests"), py::arg("on_done"))
       .def("close", &PipelineObject::close, py::arg("timeout_s"))
       .def("stats", &PipelineObject::stats)
       .def("problems", &PipelineObject::problems)
       .def_property_readonly("is_closed", &PipelineObject::is_closed)
+      .def_property_readonly("run_range", &PipelineObject::run_range)
       .def_property_readonly("num_requests", &PipelineObject::num_requests);
 }
 

@@ -1,11 +1,14 @@
 #include "bind/python_backend.h"
 
+#include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "bind/async_run.h"
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/gil.h"
+#include "bind/host_batch.h"
 #include "bind/item_dict.h"
 #include "bind/owned.h"
 #include "bind/python_condition.h"
@@ -14,34 +17,18 @@
 namespace hami::bind {
 namespace {
 
-// The dicts that user code sees, and copies from before it ran: what differs was set by it.
-struct HostBatch {
-  std::vector<Owned> before;
-  Owned list;
+Owned import_instances() { return checked(PyImport_ImportModule("hami.instances")); }
 
-  explicit HostBatch(Batch batch) {
-    list = checked(PyList_New(static_cast<Py_ssize_t>(batch.size())));
-    for (size_t i = 0; i < batch.size(); ++i) {
-      Owned dict = to_dict(batch[i]->dict, base_of(*batch[i]));
-      before.push_back(checked(PyDict_Copy(dict.get())));
-      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(dict.get()));
-    }
+// Calls hami.instances.NAME(node, instance, loop); what it raises has nowhere to go.
+void call_instances(const char* name, const std::string& node, PyObject* instance,
+                    PyObject* loop) noexcept {
+  const Owned module(PyImport_ImportModule("hami.instances"));
+  if (module) {
+    const Owned done(survive_finalization([&] {
+      return PyObject_CallMethod(module.get(), name, "sOO", node.c_str(), instance, loop);
+    }));
   }
-  // Kept apart from the list, which user code may change.
-  std::vector<Owned> dicts() const {
-    std::vector<Owned> dicts;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      dicts.emplace_back(Py_NewRef(PyList_GET_ITEM(list.get(), i)));
-    }
-    return dicts;
-  }
-};
-
-Error wrong_count(const std::string& node, size_t expected, const std::string& got) {
-  return Error(ErrorKind::kRequest, "backend-result-count",
-               "`forward` got " + std::to_string(expected) + " items and returned " + got,
-               "return a list with one result per item, or set `item[\"result\"]` and return None",
-               "node `" + node + "`");
+  PyErr_Clear();
 }
 
 // Passes a partial result on. False when the producer should stop.
@@ -51,25 +38,12 @@ bool is_wanted(const Item& item, Value partial) {
   return item.partials->push(std::move(partial));
 }
 
-Error wrong_key(const std::string& node, PyObject* name) {
-  const char* what =
-      PyUnicode_Check(name) ? "that has no form in UTF-8 (lone surrogates), of type " : "of type ";
-  return Error(ErrorKind::kRequest, "backend-result-key",
-               std::string("a backend set a key ") + what + quoted(Py_TYPE(name)->tp_name),
-               "use text as keys", "node `" + node + "`");
-}
-
-bool contains(PyObject* dict, PyObject* name) {
-  const int found = PyDict_Contains(dict, name);
-  check(found);
-  return found == 1;
-}
-
 class PythonBackend final : public Backend {
  public:
   explicit PythonBackend(Build& build);
 
   void forward(Batch batch) override;
+  void tear_down() noexcept override;
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return traits_; }
   std::string problem() const override;
@@ -78,28 +52,51 @@ class PythonBackend final : public Backend {
   }
 
  private:
+  // Counts the runs inside user code, so that an instance is not ended under its feet.
+  class Stay;
+
   void read_traits();
   void read_range();
   Owned trait(const char* name) const;
   bool read_flag(const char* name) const;
+  [[noreturn]] void refuse_trait(const char* name, const char* expected) const;
   bool is_generator() const;
   // Runs a generator on one item, whose partial results go out while it runs.
   void generate(Item& item) const;
-  [[noreturn]] void refuse_trait(const char* name, const char* expected) const;
-  // What user code set, or returned, goes into the items.
-  void take_results(Batch batch, const std::vector<Owned>& dicts, PyObject* returned) const;
-  std::exception_ptr error_of_item(PyObject* object) const;
-  void take_changes(Item& item, PyObject* before, PyObject* dict) const;
-  void take_removals(Item& item, PyObject* before, PyObject* dict) const;
+  Owned call_forward(PyObject* list, Batch batch) const;
+  void enter();
+  void leave() noexcept;
+  void end_instance() noexcept;
 
   const std::string node_name_;
   const Ref<PyHandle> instance_;
   const Ref<PyHandle> forward_;
+  // The node's event loop, if `forward` is a coroutine function.
+  const Ref<PyHandle> loop_;
   const std::shared_ptr<PipelineLoad> load_;
   BatchRange range_;
   Traits traits_;
   bool groups_by_shape_ = true;
   bool is_generator_ = false;
+  // Whether the object was made for this pipeline.
+  const bool is_owner_;
+  // `close` may be called during a run, in order to end it.
+  bool closes_while_running_ = false;
+
+  std::mutex mutex_;
+  int num_inside_ = 0;
+  bool is_torn_down_ = false;
+};
+
+class PythonBackend::Stay {
+ public:
+  explicit Stay(PythonBackend& backend) : backend_(backend) { backend.enter(); }
+  ~Stay() { backend_.leave(); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+
+ private:
+  PythonBackend& backend_;
 };
 
 Ref<PyHandle> make_instance(Build& build) {
@@ -111,7 +108,7 @@ Ref<PyHandle> make_instance(Build& build) {
     build.options().put(options_key, Value(Ref<Any>(make_ref<PyHandle>(dict))));
     options = build.options().find(options_key);
   }
-  const Owned module = checked(PyImport_ImportModule("hami.backend"));
+  const Owned module = import_instances();
   const Owned params = to_dict(build.params().values(), nullptr);
   PyObject* const host = static_cast<PyHandle*>(build.expr().host.get())->get();
   PyObject* instance = survive_finalization([&] {
@@ -122,15 +119,24 @@ Ref<PyHandle> make_instance(Build& build) {
   return make_ref<PyHandle>(instance);
 }
 
+Ref<PyHandle> find_loop(Build& build, PyObject* forward) {
+  const Owned is_async =
+      checked(PyObject_CallMethod(import_instances().get(), "is_async", "O", forward));
+  return is_async.get() == Py_True ? event_loop_of_node(build) : nullptr;
+}
+
 PythonBackend::PythonBackend(Build& build)
     : node_name_(build.node_name()),
       instance_(make_instance(build)),
-      forward_(make_ref<PyHandle>(PyObject_GetAttrString(instance_->get(), "forward"))),
-      load_(build.scope().load()) {
-  if (forward_->get() == nullptr) throw_python_error();
+      forward_(make_ref<PyHandle>(
+          checked(PyObject_GetAttrString(instance_->get(), "forward")).detach())),
+      loop_(find_loop(build, forward_->get())),
+      load_(build.scope().load()),
+      is_owner_(instance_->get() != static_cast<PyHandle*>(build.expr().host.get())->get()) {
   read_traits();
   is_generator_ = is_generator();
   if (is_generator_) range_ = {1, 1};
+  if (loop_) checked(PyObject_CallMethod(loop_->get(), "join", nullptr));
 }
 
 // Null where the object has no such attribute; what else the attribute raises is thrown.
@@ -158,7 +164,8 @@ void PythonBackend::refuse_trait(const char* name, const char* expected) const {
 }
 
 void PythonBackend::read_traits() {
-  traits_ = {.is_inline = read_flag("is_inline"),
+  closes_while_running_ = read_flag("closes_while_running");
+  traits_ = {.is_inline = read_flag("is_inline") && !loop_,
              .is_reentrant = read_flag("is_reentrant"),
              .is_idempotent = read_flag("is_idempotent"),
              .reads_everything = true};
@@ -208,30 +215,31 @@ std::string PythonBackend::problem() const {
 }
 
 void PythonBackend::forward(Batch batch) {
+  const Stay stay(*this);
   const GilAcquire gil;
   drain_released();
   if (is_generator_) {
     for (Item* item : batch) generate(*item);
     return;
   }
-  const HostBatch host(batch);
-  const std::vector<Owned> dicts = host.dicts();
-  PyObject* const args[] = {host.list.get()};
-  const Owned returned = checked(call_python(forward_->get(), args, 1));
-  take_results(batch, dicts, returned.get());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    try {
-      take_changes(*batch[i], host.before[i].get(), dicts[i].get());
-    } catch (...) {
-      batch[i]->error = std::current_exception();
-    }
+  HostBatch host(batch, node_name_, load_->container_depth);
+  const Owned returned = call_forward(host.list(), batch);
+  host.take_results(returned.get());
+  host.take_changes();
+}
+
+Owned PythonBackend::call_forward(PyObject* list, Batch batch) const {
+  if (loop_) {
+    return checked(run_on_loop(loop_->get(), forward_->get(), list, batch, load_->run_watches));
   }
+  PyObject* const args[] = {list};
+  return checked(call_python(forward_->get(), args, 1));
 }
 
 void PythonBackend::generate(Item& item) const {
   Item* const batch[] = {&item};
-  const HostBatch host(batch);
-  PyObject* const dict = PyList_GET_ITEM(host.list.get(), 0);
+  HostBatch host(batch, node_name_, load_->container_depth);
+  PyObject* const dict = host.dict(0);
   PyObject* const args[] = {dict};
   const Owned generator = checked(call_python(forward_->get(), args, 1));
   while (true) {
@@ -251,77 +259,49 @@ void PythonBackend::generate(Item& item) const {
       throw Error(ErrorKind::kCancelled, "cancelled", "nobody wants the rest of the results");
     }
   }
-  take_changes(item, host.before[0].get(), dict);
+  host.take_changes();
 }
 
-void PythonBackend::take_results(Batch batch, const std::vector<Owned>& dicts,
-                                 PyObject* returned) const {
-  if (returned == Py_None) return;
-  if (!PyList_Check(returned) && !PyTuple_Check(returned)) {
-    throw wrong_count(node_name_, batch.size(),
-                      std::string("a `") + Py_TYPE(returned)->tp_name + "`");
+// --- the end ---
+
+void PythonBackend::enter() {
+  const std::lock_guard lock(mutex_);
+  if (is_torn_down_) {
+    throw Error(ErrorKind::kClosed, "closed", "the pipeline is closed",
+                "create a new pipeline with `hami.pipe(...)`");
   }
-  // A copy: what a result takes the place of may run code that changes the list.
-  const Owned results =
-      checked(PyList_Check(returned) ? PyList_AsTuple(returned) : Py_NewRef(returned));
-  const auto size = static_cast<size_t>(PyTuple_GET_SIZE(results.get()));
-  if (size != batch.size()) {
-    throw wrong_count(node_name_, batch.size(), std::to_string(size) + " results");
+  ++num_inside_;
+}
+
+void PythonBackend::leave() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--num_inside_ > 0 || !is_torn_down_ || closes_while_running_) return;
   }
-  for (size_t i = 0; i < size; ++i) {
-    PyObject* result = PyTuple_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i));
-    check(PyDict_SetItemString(dicts[i].get(), "result", result));
+  end_instance();
+}
+
+void PythonBackend::tear_down() noexcept {
+  bool is_inside = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_torn_down_, true)) return;
+    is_inside = num_inside_ > 0;
+  }
+  if (!is_inside || closes_while_running_) {
+    end_instance();
+  } else if (!loop_) {
+    // Whoever is inside ends it when the code of the user comes back.
+    const GilAcquire gil;
+    call_instances("report_abandoned", node_name_, instance_->get(), Py_None);
   }
 }
 
-// What user code put under `error`: an exception, or a class of one as `raise` accepts it.
-std::exception_ptr PythonBackend::error_of_item(PyObject* object) const {
-  if (PyExceptionInstance_Check(object)) return to_error(object);
-  Owned made;
-  if (PyExceptionClass_Check(object)) made = checked(call_python(object, nullptr, 0));
-  if (made && PyExceptionInstance_Check(made.get())) return to_error(made.get());
-  return std::make_exception_ptr(
-      Error(ErrorKind::kRequest, "backend-error-type",
-            std::string("a backend set `error` to a `") + Py_TYPE(object)->tp_name + "`",
-            "set it to an exception", "node `" + node_name_ + "`"));
-}
-
-void PythonBackend::take_changes(Item& item, PyObject* before, PyObject* dict) const {
-  PyObject* name = nullptr;
-  PyObject* object = nullptr;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(dict, &position, &name, &object) != 0) {
-    PyObject* known = PyDict_GetItemWithError(before, name);
-    if (known == object) continue;
-    if (known == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-    // Held, because looking at the object may run code that takes it out of the dict.
-    const Owned held_name(Py_NewRef(name));
-    const Owned held_object(Py_NewRef(object));
-    Key key = keys::data;
-    if (!PyUnicode_Check(name) || !to_key(name, key)) throw wrong_key(node_name_, name);
-    if (key == keys::error && object != Py_None) {
-      item.error = error_of_item(object);
-    } else {
-      item.dict.set(key, to_value(object, load_->container_depth));
-    }
-  }
-  take_removals(item, before, dict);
-}
-
-void PythonBackend::take_removals(Item& item, PyObject* before, PyObject* dict) const {
-  PyObject* name = nullptr;
-  PyObject* object = nullptr;
-  Py_ssize_t position = 0;
-  Owned base;
-  while (PyDict_Next(before, &position, &name, &object) != 0) {
-    if (contains(dict, name)) continue;
-    Key key = keys::data;
-    if (PyUnicode_Check(name) && to_key(name, key)) item.dict.erase(key);
-    if (base_of(item) == nullptr || !contains(base_of(item), name)) continue;
-    if (!base) base = checked(PyDict_Copy(base_of(item)));
-    check(PyDict_DelItem(base.get(), name));
-  }
-  if (base) item.base = hold(base.get());
+void PythonBackend::end_instance() noexcept {
+  const GilAcquire gil;
+  // An object that the user registered goes on without this pipeline.
+  PyObject* const own = is_owner_ ? instance_->get() : Py_None;
+  call_instances("end", node_name_, own, loop_ ? loop_->get() : Py_None);
 }
 
 }  // namespace
@@ -329,7 +309,9 @@ void PythonBackend::take_removals(Item& item, PyObject* before, PyObject* dict) 
 std::shared_ptr<Backend> create_python_backend(Build& build) {
   if (build.expr().is_condition) return create_python_condition(build);
   const GilAcquire gil;
-  return std::make_shared<PythonBackend>(build);
+  auto backend = std::make_shared<PythonBackend>(build);
+  build.scope().add_owner(backend);
+  return backend;
 }
 
 }  // namespace hami::bind

@@ -113,12 +113,18 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   }
   request->input.reserve(pipeline->reads().size());
   for (const Key& key : pipeline->reads()) {
+    if (key == keys::event) continue;  // it belongs to the caller
     if (const Owned value = look_up(dict, key)) {
       request->input.put(key, to_value(value.get(), pipeline->container_depth()));
     }
   }
   if (pipeline->reads_everything()) {
-    request->base = make_ref<PyHandle>(checked(PyDict_Copy(dict)).detach());
+    Owned base = checked(PyDict_Copy(dict));
+    const Owned event_name = checked(key_object(keys::event));
+    const int has_event = PyDict_Contains(base.get(), event_name.get());
+    check(has_event);
+    if (has_event != 0) check(PyDict_DelItem(base.get(), event_name.get()));
+    request->base = make_ref<PyHandle>(base.detach());
   }
   return request;
 }

@@ -78,6 +78,11 @@ class Backend {
   virtual void inject(std::shared_ptr<Backend> dependency);
   // Runs `dependency` in this backend's surroundings (`With[A,B]`).
   virtual void forward_with(Batch batch, Backend& dependency);
+
+  // The pipeline is closed and its threads have ended, but for those that it left behind inside a
+  // backend: ends what this one owns beyond memory (processes, connections). Called once, for those
+  // that asked for it with Scope::add_owner.
+  virtual void tear_down() noexcept {}
 };
 
 // Reads `data` only, and has no other dependency: the base of small leaves that work per item.

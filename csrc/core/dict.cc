@@ -52,6 +52,7 @@ const Key context = Key::intern("context");
 const Key priority = Key::intern("priority");
 const Key restart = Key::intern("restart");
 const Key deadline_ms = Key::intern("deadline_ms");
+const Key event = Key::intern("event");
 }  // namespace keys
 
 }  // namespace hami

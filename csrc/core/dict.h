@@ -78,6 +78,7 @@ extern const Key context;
 extern const Key priority;
 extern const Key restart;
 extern const Key deadline_ms;
+extern const Key event;
 }  // namespace keys
 
 }  // namespace hami

@@ -23,6 +23,10 @@ struct Item {
   Item() = default;
   Item(const Item&) = delete;
   Item& operator=(const Item&) = delete;
+  virtual ~Item() = default;
+
+  // Nobody wants the outcome any more, so that a run of such items alone may stop.
+  virtual bool is_abandoned() const noexcept { return false; }
 
   // What the node may read, and what it writes.
   Dict dict;

@@ -66,6 +66,7 @@ class ForEachRun {
     if (const Value* result = output.find(keys::result)) outcome.result = *result;
     if (outcome.error != nullptr && on_error_ == OnError::kFail) {
       is_cancelled_.store(true, std::memory_order_release);
+      parent_.request->pipeline->note_early_answer();  // of the siblings, as good as answered
     }
     if (num_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
   }

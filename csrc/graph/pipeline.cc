@@ -12,9 +12,9 @@ namespace hami {
 namespace {
 
 // An entry that is plain compute gets the usual scheduler around it: one instance with a thread.
-std::shared_ptr<Backend> with_scheduler(std::shared_ptr<Backend> compute, BuildContext& context) {
-  const Key bound = Key::intern("entrypoint");
-  context.bound.emplace_back(bound.text(), std::move(compute));
+std::shared_ptr<Backend> with_scheduler(std::shared_ptr<Backend> compute, const std::string& name,
+                                        BuildContext& context) {
+  context.bound.emplace_back(name, std::move(compute));
   const auto declared_params = [&](const std::string& name) {
     Dict params;
     for (const Param& param : Registry::instance().find(name)->params) {
@@ -32,7 +32,7 @@ std::shared_ptr<Backend> with_scheduler(std::shared_ptr<Backend> compute, BuildC
     return made;
   };
   Expr entry;
-  entry.name = bound.text();
+  entry.name = name;
   entry.kind = Expr::Kind::kBound;
   context.scope.add(context.node_name + ".0", build(expr("BackgroundThread", {entry}), context));
   return build(expr("DI", {expr("Batching", {}), expr("InstanceDispatcher", {})}), context);
@@ -65,7 +65,7 @@ void Pipeline::build_node(size_t index, Scope& scope) {
   auto entry = scope.find("node." + plan.name);
   if (entry == nullptr) entry = std::move(built);
   if (std::dynamic_pointer_cast<Operator>(entry) == nullptr) {
-    entry = with_scheduler(std::move(entry), context);
+    entry = with_scheduler(std::move(entry), plan.expr.name, context);
   }
   nodes_[index].plan = &plan;
   nodes_[index].entry = std::dynamic_pointer_cast<Operator>(entry);
@@ -245,6 +245,7 @@ bool Pipeline::close(Duration timeout) noexcept {
   bool all_ended = true;
   for (const auto& service : services | std::views::reverse) all_ended &= service->join(deadline);
   timer().stop();
+  for (const auto& owner : scope_.owners() | std::views::reverse) owner->tear_down();
   return is_drained && all_ended;
 }
 

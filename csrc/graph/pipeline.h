@@ -49,6 +49,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   // --- for the dispatcher and the requests ---
   const Node& node(int index) const noexcept { return nodes_[static_cast<size_t>(index)]; }
   size_t num_nodes() const noexcept { return nodes_.size(); }
+  // The fewest and most rows that the backends of a node get at once.
+  BatchRange run_range(int index) const { return node(index).entry->run_range(); }
   const RegionPlan& region(int index) const noexcept {
     return plan_.regions[static_cast<size_t>(index)];
   }
@@ -60,7 +62,10 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
   // A request was answered before its visits had ended; those that wait in queues are dead.
-  void note_early_answer() noexcept { load_->num_early_answers.fetch_add(1); }
+  void note_early_answer() noexcept {
+    load_->num_early_answers.fetch_add(1);
+    load_->run_watches.look();
+  }
   // The request has its answer.
   void leave(const Request& request) noexcept;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "core/run_watches.h"
 #include "core/timer.h"
 
 namespace hami {
@@ -21,6 +22,8 @@ struct PipelineLoad {
   int container_depth = 0;
   // Requests answered (deadline, cancellation, a failed branch) while items of theirs may wait.
   std::atomic<int64_t> num_early_answers{0};
+  // Runs that stop when all their requests were answered early.
+  RunWatches run_watches;
   // Nodes that hold a batch back in the hope of further items.
   std::atomic<int64_t> num_waiting_nodes{0};
   // Deadlines of requests, and of runs.
@@ -43,11 +46,18 @@ class Scope {
   void add_service(std::shared_ptr<Backend> service) { services_.push_back(std::move(service)); }
   const std::vector<std::shared_ptr<Backend>>& services() const noexcept { return services_; }
   const std::shared_ptr<PipelineLoad>& load() const noexcept { return load_; }
+  // Backends that own more than memory, which the pipeline tears down at its end.
+  void add_owner(std::shared_ptr<Backend> owner) { owners_.push_back(std::move(owner)); }
+  const std::vector<std::shared_ptr<Backend>>& owners() const noexcept { return owners_; }
+  // What backends share under a name of their choice; null until one of them sets it.
+  Ref<Object>& shared(const std::string& name) { return shared_[name]; }
 
  private:
   std::map<std::string, std::shared_ptr<Backend>> backends_;
   std::vector<std::shared_ptr<Backend>> kept_;
   std::vector<std::shared_ptr<Backend>> services_;
+  std::vector<std::shared_ptr<Backend>> owners_;
+  std::map<std::string, Ref<Object>> shared_;
   std::shared_ptr<PipelineLoad> load_;
 };
 

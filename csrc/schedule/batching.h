@@ -24,6 +24,7 @@ class Batching : public Operator {
   void add_downstream(Operator* downstream) override { next().add_downstream(downstream); }
   void reconsider() noexcept override { dispatcher_->reconsider(); }
   BatchRange batch_range() const override { return next().batch_range(); }
+  BatchRange run_range() const override { return next().run_range(); }
   Traits traits() const override { return next().traits(); }
   void collect_reads(std::vector<Key>& reads) const override { next().collect_reads(reads); }
   int container_depth() const override { return next().container_depth(); }

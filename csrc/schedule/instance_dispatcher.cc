@@ -49,6 +49,11 @@ void InstanceDispatcher::set_batching(Duration timeout, std::unique_ptr<BatchPol
 
 BatchRange InstanceDispatcher::batch_range() const { return {1, largest_max_}; }
 
+BatchRange InstanceDispatcher::run_range() const {
+  const auto least = std::ranges::min_element(ranges_, {}, &BatchRange::min);
+  return {least->min, largest_max_};
+}
+
 void InstanceDispatcher::collect_reads(std::vector<Key>& reads) const {
   for (const auto& instance : instances_) instance->collect_reads(reads);
   policy_->collect_reads(reads);

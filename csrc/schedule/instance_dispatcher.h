@@ -46,6 +46,7 @@ class InstanceDispatcher final : public Operator,
   void add_problems(std::vector<std::string>& problems) const override;
 
   BatchRange batch_range() const override;
+  BatchRange run_range() const override;
   Traits traits() const override { return traits_; }
   void collect_reads(std::vector<Key>& reads) const override;
   int container_depth() const override { return instances_[0]->container_depth(); }

@@ -29,6 +29,9 @@ class Operator : public Backend {
   virtual void cancel_reservation(size_t) {}
   virtual void start_reserved(std::span<Task* const> tasks) { start(tasks); }
 
+  // The fewest and most rows of one run of the backends behind it.
+  virtual BatchRange run_range() const { return batch_range(); }
+
   // Whether a predecessor should start another batch (back-pressure). Any thread, no lock.
   virtual bool has_room() const noexcept { return true; }
   // `upstream` stops while this one has no room, and is told when there is room again.

@@ -14,8 +14,6 @@ namespace hami {
 
 class Task : public Item {
  public:
-  virtual ~Task() = default;
-
   // The run is over: `dict` holds what the backend wrote, or `error` is set. Called on any thread
   // with no lock held; the task may be destroyed by it.
   virtual void finish() noexcept = 0;
@@ -24,7 +22,7 @@ class Task : public Item {
   virtual std::function<void()> early_failure(std::exception_ptr error) = 0;
   // The caller has an answer already (deadline, cancellation, an error elsewhere), so that a run
   // which has not started is pointless.
-  virtual bool is_abandoned() const noexcept = 0;
+  bool is_abandoned() const noexcept override = 0;
 
   TimePoint arrival{};
   TimePoint deadline = TimePoint::max();

@@ -14,10 +14,19 @@ from typing import Any
 
 from ..errors import ConfigError, Source, Span
 from .environment import substitute
-from .files import import_modules, read_toml
+from .files import import_by_name, import_modules, imports_of, read_toml
 from .toml_positions import Position
 
-__all__ = ["GLOBAL_KEYS", "Config", "NodeConfig", "Setting", "import_modules", "load"]
+__all__ = [
+    "GLOBAL_KEYS",
+    "Config",
+    "NodeConfig",
+    "Setting",
+    "import_by_name",
+    "import_modules",
+    "imports_of",
+    "load",
+]
 
 # Keys of the whole pipeline; every other key beside the tables is a default for all nodes.
 GLOBAL_KEYS = ("imports", "output", "fanout", "entrypoint", "priority", "deadline_ms", "max_in_flight")

@@ -113,9 +113,38 @@ def import_modules(config: Config) -> None:
         _import_one(name, config.directory or os.getcwd(), setting)
 
 
+def imports_of(config: Config) -> tuple[str, ...]:
+    """Return what a configuration imports, in a form that means the same in every folder.
+
+    Names of modules and absolute paths of files. REQUIRES: `import_modules` has passed.
+    """
+    setting = config.settings.get("imports")
+    if setting is None:
+        return ()
+    names = [setting.value] if isinstance(setting.value, str) else setting.value
+    directory = config.directory or os.getcwd()
+    return tuple(_path_of(name, directory) if _is_file(name) else name for name in names)
+
+
+def import_by_name(name: str) -> None:
+    """Import one of what `imports_of` returned. Raises what the module raises."""
+    if _is_file(name):
+        _import_file(name)
+    else:
+        importlib.import_module(name)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".py") or os.sep in name
+
+
+def _path_of(name: str, directory: str) -> str:
+    return os.path.abspath(os.path.join(directory, name))
+
+
 def _import_one(name: str, directory: str, setting: Setting) -> None:
-    is_file = name.endswith(".py") or os.sep in name
-    path = os.path.normpath(os.path.join(directory, name))
+    is_file = _is_file(name)
+    path = _path_of(name, directory)
     if is_file and not os.path.isfile(path):
         try:
             near = [entry for entry in os.listdir(os.path.dirname(path)) if entry.endswith(".py")]

@@ -8,19 +8,20 @@ ConfigError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..backend import python_instances
-from ..config import Config, Setting, import_modules, load
+from ..config import Config, Setting, import_modules, imports_of, load
 from ..errors import Source, did_you_mean, quoted
 from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
-from .backends import NodePlanner, PlannedBackend, find_operator_target
+from .backends import NodePlanner, find_operator_target
 from .entrypoint import DEFAULT_ENTRYPOINT
 from .graph import Graph, Vertex, check_graph
 from .keys import DEFAULT_QUEUE_CAPACITY, GLOBAL_PARAMS, NODE_PARAMS, convert_setting
 from .links import MapEntry
+from .planned import Plan, PlannedBackend, PlannedNode, PlannedRegion
 
 __all__ = [
     "DEFAULT_ENTRYPOINT",
@@ -37,70 +38,6 @@ __all__ = [
 GRAPH_ENTRYPOINT = "DagDispatcher"
 
 
-@dataclass(frozen=True)
-class PlannedNode:
-    """One node of the core; indices count the plan's nodes.
-
-    `target` is the node that an operator enters, `again` the one where a Restart leads that is told no name.
-    """
-
-    name: str
-    backend: PlannedBackend
-    expr: Expr
-    params: Mapping[str, Any]
-    region: int
-    next: tuple[int, ...]
-    map: tuple[MapEntry, ...] | None
-    is_or: bool
-    target: int | None
-    again: int | None
-    is_operator: bool
-    where: str
-
-    def to_core(self) -> dict[str, Any]:
-        """Return plain data."""
-        entries = None if self.map is None else [(e.source, e.source_key, e.key) for e in self.map]
-        return {
-            "name": self.name,
-            "expr": self.backend.to_core(),
-            "params": dict(self.params),
-            "region": self.region,
-            "next": list(self.next),
-            "map": entries,
-            "or": self.is_or,
-            "foreach_target": self.target,
-            "restart_at": self.again,
-        }
-
-
-@dataclass(frozen=True)
-class PlannedRegion:
-    """The main graph (the first one) or a subgraph that ForEach enters."""
-
-    roots: tuple[int, ...]
-    output: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A checked pipeline: nodes by region and in topological order, and the settings of the whole."""
-
-    nodes: tuple[PlannedNode, ...]
-    regions: tuple[PlannedRegion, ...]
-    fanout: str | None
-    settings: Mapping[str, Any]
-    name: str = ""
-
-    def to_core(self) -> dict[str, Any]:
-        """Return the plan as plain data for the compiled core."""
-        return {
-            "nodes": [node.to_core() for node in self.nodes],
-            "regions": [{"roots": list(region.roots), "output": region.output} for region in self.regions],
-            "fanout": self.fanout,
-            "settings": dict(self.settings),
-        }
-
-
 def plan(source: object) -> Plan:
     """Read and check a file, an expression or a dict; see `hami.config.load` for which is which.
 
@@ -108,7 +45,8 @@ def plan(source: object) -> Plan:
     """
     config = load(source)
     import_modules(config)
-    planners = [NodePlanner(node, config.directory) for node in config.nodes]
+    imports = imports_of(config)
+    planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:
         planner.expand()
     _refuse_unknown_shared_keys(config, planners)

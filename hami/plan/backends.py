@@ -7,7 +7,6 @@ node registers; `build` then makes the tree that the core gets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..backend import (
@@ -15,6 +14,7 @@ from ..backend import (
     NOT_IN_THIS_VERSION,
     Declaration,
     Param,
+    WithPlans,
     backend_names,
     declarations,
     find,
@@ -25,49 +25,21 @@ from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
+from .handed import plan_alone, refuse_names_from_outside
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
 from .lift import NestedOperatorError, Segment, lift
+from .planned import PlannedBackend
 from .prefixes import known_condition, refuse_misplaced
 from .values import BadValueError, convert
-
-
-@dataclass(frozen=True)
-class PlannedBackend:
-    """One backend of a node, as the core gets it."""
-
-    name: str
-    kind: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    children: tuple[PlannedBackend, ...] = ()
-    num_phase1: int = 0
-    prefix: str | None = None
-    where: str = ""
-    python: Any = None
-    condition: PlannedBackend | None = None
-    is_condition: bool = False
-
-    def to_core(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "class": self.name,
-            "kind": self.kind,
-            "params": dict(self.params),
-            "children": [child.to_core() for child in self.children],
-            "num_phase1": self.num_phase1,
-            "prefix": self.prefix,
-            "where": self.where,
-            "python": self.python,
-            "condition": None if self.condition is None else self.condition.to_core(),
-            "is_condition": self.is_condition,
-        }
 
 
 class NodePlanner:
     """Plans the expressions of one node."""
 
-    def __init__(self, node: NodeConfig, directory: str | None) -> None:
+    def __init__(self, node: NodeConfig, directory: str | None, imports: tuple[str, ...] = ()) -> None:
         self.node = node
         self.directory = directory
+        self.imports = imports
         self.settings = {**node.inherited, **node.settings}
         self.segments: list[Segment] = []
         self.known: set[str] = set()
@@ -287,6 +259,11 @@ class NodePlanner:
         for child in expr.children:
             children.append(self.build(child, instances))
         num_phase1 = len(expr.phases[0]) if expr.name == "IoC" else 0
+        python = declaration.python
+        if declaration.takes_plans:
+            refuse_names_from_outside(expr, where)
+            plans = tuple(plan_alone(child.to_core(), self._all_values()) for child in children)
+            python, children = WithPlans(python, plans, self.imports), []
         return PlannedBackend(
             expr.name,
             "create",
@@ -295,7 +272,7 @@ class NodePlanner:
             num_phase1,
             prefix,
             where,
-            declaration.python,
+            python,
             condition,
             declaration.is_condition,
         )

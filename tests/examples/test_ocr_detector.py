@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from example_files import backends_of
 
-from hami.backend import instantiate
+from hami.instances import instantiate
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from example_files import EXAMPLES, backends_of
 
-from hami.backend import instantiate
+from hami.instances import instantiate
 
 MODEL = str(EXAMPLES / "01_ocr" / "models" / "ch_PP-OCRv4_rec_infer.onnx")
 LETTERS = ["", "a", "b", "c", " "]

@@ -18,11 +18,11 @@ from hami.backend import (
     Param,
     declarations,
     find,
-    instantiate,
     param,
     register,
 )
 from hami.errors import BuildError, ConfigError
+from hami.instances import instantiate
 
 
 class Doubled(Backend):
