@@ -6,7 +6,6 @@ threads.
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +52,6 @@ __all__ = [
     "pipe",
     "register",
 ]
-
-# Quiet until the program configures logging: see docs/logging.md.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
 _FROM_PIPELINE = ("Pipeline", "pipe")

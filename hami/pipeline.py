@@ -25,6 +25,8 @@ from .stream import Stream, iterate
 
 Dict = dict[str, Any]
 
+# Quiet until the program configures logging (docs/logging.md). Nothing is logged before there is a pipeline.
+logging.getLogger("hami").addHandler(logging.NullHandler())
 _logger = logging.getLogger("hami.pipeline")
 
 _open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
@@ -194,6 +196,7 @@ class Pipeline:
         `hung` are counts; `batch_rows` maps the rows of a run to the number of such runs, `releases` why
         batches ran to how often. `wait_ms` (of items in the queue) and `run_ms` (of batches, those in place
         sampled) hold `count`, `p50`, `p90`, `p99` and `max` in milliseconds, right to about 6 percent.
+        `profiles` has a row for each part inside `Profile[...]`.
         """
         return self._core.stats()
 

@@ -106,11 +106,10 @@ std::exception_ptr HostBatch::error_of_item(PyObject* object) const {
 }
 
 Error HostBatch::wrong_count(const std::string& got) const {
-  return Error(
-      ErrorKind::kRequest, "backend-result-count",
-      "`forward` got " + std::to_string(batch_.size()) + " items and returned " + got,
-      "return a list with one result per item, or set `item[\"result\"]` and return None",
-      "node `" + node_ + "`");
+  return Error(ErrorKind::kRequest, "backend-result-count",
+               "`forward` got " + std::to_string(batch_.size()) + " items and returned " + got,
+               "return a list with one result per item, or set `item[\"result\"]` and return None",
+               "node `" + node_ + "`");
 }
 
 Error HostBatch::wrong_key(PyObject* name) const {

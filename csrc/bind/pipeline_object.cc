@@ -13,6 +13,7 @@
 #include "bind/owned.h"
 #include "bind/plan_reader.h"
 #include "bind/request_reader.h"
+#include "bind/stats_rows.h"
 #include "core/error.h"
 #include "graph/pipeline.h"
 
@@ -328,16 +329,6 @@ void RequestObject::notify(const py::object& listener) const {
   request->stream->notify(std::move(call));
 }
 
-py::dict to_dict(const Percentiles& percentiles) {
-  py::dict dict;
-  dict["count"] = percentiles.count;
-  dict["p50"] = percentiles.p50_ms;
-  dict["p90"] = percentiles.p90_ms;
-  dict["p99"] = percentiles.p99_ms;
-  dict["max"] = percentiles.max_ms;
-  return dict;
-}
-
 py::list PipelineObject::problems() const {
   check_is_not_in_child();
   std::vector<std::string> all;
@@ -357,29 +348,7 @@ py::list PipelineObject::stats() const {
     const GilRelease no_gil;
     all = pipeline_->stats();
   }
-  py::list rows;
-  for (const NodeStats& node : all) {
-    py::dict batch_rows;
-    for (const auto& [rows_of_run, count] : node.batch_rows)
-      batch_rows[py::int_(rows_of_run)] = count;
-    py::dict releases;
-    for (const auto& [reason, count] : node.releases) releases[py::str(reason)] = count;
-    py::dict row;
-    row["node"] = node.node;
-    row["waiting"] = node.num_waiting;
-    row["items"] = node.num_items;
-    row["errors"] = node.num_errors;
-    row["dropped"] = node.num_dropped;
-    row["instances"] = node.num_instances;
-    row["busy"] = node.num_busy;
-    row["hung"] = node.num_hung;
-    row["batch_rows"] = batch_rows;
-    row["releases"] = releases;
-    row["wait_ms"] = to_dict(node.wait);
-    row["run_ms"] = to_dict(node.run);
-    rows.append(row);
-  }
-  return rows;
+  return to_rows(all);
 }
 
 }  // namespace

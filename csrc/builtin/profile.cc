@@ -1,5 +1,5 @@
-// `Profile[X]`: measures every run of X. It writes nothing into the items, unless `key` says where
-// they shall find the milliseconds of their run.
+// `Profile[X]`: measures every run of X, for the statistics of the pipeline. It writes nothing into
+// the items, unless `key` says where they shall find the milliseconds of their run.
 #include <atomic>
 #include <optional>
 
@@ -41,27 +41,19 @@ class Profile final : public Container, public Profiled {
     return {.node = node_,
             .backend = backend_,
             .instance = instance_,
-            .num_runs = num_runs_.load(std::memory_order_relaxed),
             .num_items = num_items_.load(std::memory_order_relaxed),
             .num_rows = num_rows_.load(std::memory_order_relaxed),
             .num_raised = num_raised_.load(std::memory_order_relaxed),
-            .total_ms = to_ms(total_ns_.load(std::memory_order_relaxed)),
-            .longest_ms = to_ms(longest_ns_.load(std::memory_order_relaxed))};
+            .run = run_.percentiles()};
   }
 
  private:
-  static double to_ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
+  // Returns the duration in milliseconds.
   double count(Batch batch, Duration duration) {
-    const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-    num_runs_.fetch_add(1, std::memory_order_relaxed);
     num_items_.fetch_add(std::ssize(batch), std::memory_order_relaxed);
     num_rows_.fetch_add(num_rows(batch), std::memory_order_relaxed);
-    total_ns_.fetch_add(ns, std::memory_order_relaxed);
-    int64_t longest = longest_ns_.load(std::memory_order_relaxed);
-    while (longest < ns && !longest_ns_.compare_exchange_weak(longest, ns)) {
-    }
-    return to_ms(ns);
+    run_.add(duration);
+    return std::chrono::duration<double, std::milli>(duration).count();
   }
 
   const std::string node_;
@@ -69,12 +61,10 @@ class Profile final : public Container, public Profiled {
   const int instance_;
   std::optional<Key> key_;
   // X may be reentrant, so several threads may count at once.
-  std::atomic<int64_t> num_runs_{0};
   std::atomic<int64_t> num_items_{0};
   std::atomic<int64_t> num_rows_{0};
   std::atomic<int64_t> num_raised_{0};
-  std::atomic<int64_t> total_ns_{0};
-  std::atomic<int64_t> longest_ns_{0};
+  LatencyHistogram run_;
 };
 
 const Registration registration{BackendClass{

@@ -254,6 +254,13 @@ std::vector<NodeStats> Pipeline::stats() const {
   for (const auto& service : scope_.services()) {
     if (auto node = std::dynamic_pointer_cast<Operator>(service)) node->add_stats(stats);
   }
+  for (const auto& service : scope_.services()) {
+    const auto* profiled = dynamic_cast<const Profiled*>(service.get());
+    if (profiled == nullptr) continue;
+    RunFigures figures = profiled->figures();
+    const auto row = std::ranges::find(stats, figures.node, &NodeStats::node);
+    if (row != stats.end()) row->profiles.push_back(std::move(figures));
+  }
   return stats;
 }
 

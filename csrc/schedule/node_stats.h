@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/latency_histogram.h"
+#include "core/latency_histogram.h"
+#include "core/profiled.h"
 
 namespace hami {
 
@@ -24,6 +25,7 @@ struct NodeStats {
   std::map<std::string, int64_t> releases;  // why a batch ran -> number of batches
   Percentiles wait;                         // of items, in the queue
   Percentiles run;                          // of batches, inside the backend
+  std::vector<RunFigures> profiles;         // of its parts inside `Profile[...]`
 };
 
 }  // namespace hami

@@ -198,11 +198,11 @@ TEST_CASE("a profile counts runs, items and rows, and is among the services") {
   const RunFigures figures = service->figures();
   CHECK(figures.node == "node");
   CHECK(figures.backend == "Pow");
-  CHECK(figures.num_runs == 2);
+  CHECK(figures.run.count == 2);
   CHECK(figures.num_items == 3);
   CHECK(figures.num_rows == 3);
   CHECK(figures.num_raised == 0);
-  CHECK(figures.longest_ms <= figures.total_ms);
+  CHECK(figures.run.p50_ms <= figures.run.max_ms);
 }
 
 TEST_CASE("a run that raises counts, and raises") {
@@ -210,7 +210,7 @@ TEST_CASE("a run that raises counts, and raises") {
   const auto profile = bench.make(make_expr("Profile", {make_expr("TestBroken")}));
   CHECK_THROWS(run_all(*profile, {number(1)}));
   const auto* service = dynamic_cast<const Profiled*>(bench.scope.services().back().get());
-  CHECK(service->figures().num_runs == 1);
+  CHECK(service->figures().run.count == 1);
   CHECK(service->figures().num_raised == 1);
 }
 

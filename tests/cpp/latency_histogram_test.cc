@@ -1,5 +1,5 @@
 // Percentiles from buckets: right to a sixteenth over twelve orders of magnitude.
-#include "schedule/latency_histogram.h"
+#include "core/latency_histogram.h"
 
 #include <doctest/doctest.h>
 

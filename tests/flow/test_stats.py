@@ -46,6 +46,7 @@ def test_a_node_that_did_nothing_has_zeros(open_pipe: Any) -> None:
         "releases": {},
         "wait_ms": nothing,
         "run_ms": nothing,
+        "profiles": [],
     }
 
 
@@ -72,6 +73,27 @@ def test_wait_and_run_are_told_apart(open_pipe: Any, probe: Any, eventually: Any
     assert row["wait_ms"]["max"] >= 30  # of the one behind
     assert row["run_ms"]["max"] >= 30  # of the plug
     assert row["wait_ms"]["p50"] < row["wait_ms"]["max"]
+
+
+def test_parts_inside_profile_are_measured_apart(open_pipe: Any, probe: Any) -> None:
+    probe(work=lambda item: 1 // item["data"], batch_range=(1, 4), is_idempotent=False)
+    pipeline = open_pipe({"backend": "S[Profile[Identity], Profile[Probe]]", "max": 4, "instance_num": 2})
+    pipeline([{"data": i} for i in (1, 2, 3, 4)])
+    with pytest.raises(ZeroDivisionError):
+        pipeline({"data": 0})
+    rows = pipeline.stats()[0]["profiles"]
+    assert [(row["backend"], row["instance"]) for row in rows] == [
+        ("Identity", 0),
+        ("Probe", 0),
+        ("Identity", 1),
+        ("Probe", 1),
+    ]
+    for name, raised in (("Identity", 0), ("Probe", 1)):
+        mine = [row for row in rows if row["backend"] == name]
+        assert sum(row["items"] for row in mine) == sum(row["rows"] for row in mine) == 5
+        assert sum(row["raised"] for row in mine) == raised
+        assert sum(row["run_ms"]["count"] for row in mine) == 2
+        assert all(row["run_ms"]["p50"] <= row["run_ms"]["max"] for row in mine)
 
 
 def test_a_healthy_pipeline_has_no_problems(open_pipe: Any) -> None:

@@ -1,4 +1,4 @@
-#include "schedule/latency_histogram.h"
+#include "core/latency_histogram.h"
 
 #include <algorithm>
 #include <bit>
