@@ -24,6 +24,7 @@ from .parser import Expr, alias, parse
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline, pipe
+    from .sources import source
 
 __all__ = [
     "Backend",
@@ -42,13 +43,15 @@ __all__ = [
     "parse",
     "pipe",
     "register",
+    "source",
 ]
 
-# The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
-_FROM_PIPELINE = ("Pipeline", "pipe")
+# The compiled core is loaded with the first pipeline, so that checking a file needs none of it; sources
+# with the first use.
+_HOMES = {"Pipeline": ".pipeline", "pipe": ".pipeline", "source": ".sources"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FROM_PIPELINE:
-        return getattr(import_module(".pipeline", __name__), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module `hami` has no attribute `{name}`")

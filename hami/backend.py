@@ -1,29 +1,34 @@
 """What a backend declares, and how Python code becomes one.
 
-Users derive from `Backend`, declare parameters with `param` and name their classes with `register`; hami.plan
-looks names up here, and the core calls `instantiate` once per instance. Classes are process-wide, instances
-belong to one pipeline. Every function may be called from any thread.
+Users derive from `Backend`, declare parameters with `param` (hami.params) and name their classes with
+`register`; hami.plan looks names up here, and the core calls `instantiate` once per instance. Classes are
+process-wide, instances belong to one pipeline. Every function may be called from any thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
-import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from .errors import BuildError, ConfigError
+from .params import PARAM_TYPES as PARAM_TYPES
+from .params import Param as Param
+from .params import ParamSlot
+from .params import param as param
 from .parser import ALIASES, macro_names
 
-PARAM_TYPES = ("int", "float", "bool", "str", "path", "list", "any")
+if TYPE_CHECKING:
+    from ._core import KVStorage
 
 # Families of Python backends: imported when a text names one of their classes.
-FAMILY_MODULES = {"image": "hami.backends.image"}
+FAMILY_MODULES = {"image": "hami.backends.image", "sources": "hami.sources"}
 FAMILY_CLASSES = {
     "image": (
         "DecodeImage",
@@ -34,7 +39,8 @@ FAMILY_CLASSES = {
         "Normalize",
         "ToTensor",
         "EncodeImage",
-    )
+    ),
+    "sources": ("FileSource", "RandomSampleQueue", "Source", "UniformSample"),
 }
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
@@ -60,23 +66,7 @@ NOT_IN_THIS_VERSION = {
 }
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
-_NO_DEFAULT: Any = object()
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Param:
-    """One declared parameter: `type` is one of PARAM_TYPES, bounds are inclusive."""
-
-    name: str
-    type: str = "any"
-    default: Any = None
-    required: bool = False
-    unit: str = ""
-    min: float | None = None
-    max: float | None = None
-    choices: tuple[Any, ...] = ()
-    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,84 +90,15 @@ class Declaration:
         return next((param for param in self.params if param.name == name), None)
 
 
-class ParamSlot:
-    """The declaration `x = hami.param(...)` in a class body; on an instance it reads as the value."""
-
-    def __init__(self, param: Param) -> None:
-        self.param = param
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.param = replace(self.param, name=name)
-
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        if instance is None:
-            return self.param
-        if self.param.required:
-            raise AttributeError(f"parameter `{self.param.name}` has no value yet")
-        return self.param.default
-
-
-def param(
-    default: Any = _NO_DEFAULT,
-    *,
-    type: Any = None,
-    unit: str = "",
-    min: float | None = None,
-    max: float | None = None,
-    choices: Sequence[Any] | None = None,
-    doc: str = "",
-) -> Any:
-    """Declare a parameter in the body of a backend class.
-
-    Without `default` it is required. `type` is a Python type or one of PARAM_TYPES and follows from the
-    default; `min` and `max` are inclusive. The value is an attribute of the instance before `init` runs.
-    """
-    is_required = default is _NO_DEFAULT
-    return ParamSlot(
-        Param(
-            name="",
-            type=_type_name(type, None if is_required else default),
-            default=None if is_required else default,
-            required=is_required,
-            unit=unit,
-            min=min,
-            max=max,
-            choices=tuple(choices or ()),
-            doc=doc,
-        )
-    )
-
-
-def _type_name(declared: Any, default: Any) -> str:
-    if isinstance(declared, str):
-        if declared not in PARAM_TYPES:
-            raise _refuse(
-                "param", f"`{declared}` is no type of a parameter", f"use one of {', '.join(PARAM_TYPES)}"
-            )
-        return declared
-    kind = declared if declared is not None else None if default is None else type(default)
-    if kind is None:
-        return "any"
-    for python_type, name in (
-        (bool, "bool"),
-        (int, "int"),
-        (float, "float"),
-        (str, "str"),
-        (os.PathLike, "path"),
-        ((list, tuple), "list"),
-    ):
-        if isinstance(kind, type) and issubclass(kind, python_type):
-            return name
-    return "any"
-
-
 class Backend:
     """Base class of Python backends: `forward` sets `item["result"]` of each item, or returns a list.
 
     `batch_range` is the fewest and most rows of one run (None: any number, bounded by the node's `max`).
     `is_inline`: bounded to microseconds, so it may run on the caller's thread; `is_reentrant`: one instance
     may run several batches at once; `is_idempotent`: a batch that raised may run again in halves; `group_by`:
-    which items share a batch, those of equal `shape` and dtype or (`none`) any.
+    which items share a batch, those of equal `shape` and dtype or (`none`) any. `storage`, there before
+    `init`, is shared by all backends of the pipeline: `storage.set(request_id, key, value)`, `get`, `pop`,
+    `drop`.
     """
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -185,6 +106,7 @@ class Backend:
     is_reentrant: ClassVar[bool] = False
     is_idempotent: ClassVar[bool] = True
     group_by: ClassVar[str] = "shape"
+    storage: KVStorage
 
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Prepare the instance from the checked parameters; the expression shares `options`."""
@@ -279,7 +201,7 @@ def declaration_of(name: str, target: Any) -> Declaration:
     doc = (inspect.getdoc(target) or "").strip().split("\n\n")[0].replace("\n", " ")
     module = _identity(target)[0]
     family = next((key for key, home in FAMILY_MODULES.items() if module.startswith(home)), "python")
-    extra = family if family in FAMILY_MODULES else ""
+    extra = family if FAMILY_MODULES.get(family, "").startswith("hami.backends.") else ""
     if not isinstance(target, type):
         return Declaration(name, doc, family, extra, python=target)
     params = declared_params(target)
@@ -391,9 +313,17 @@ def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) ->
     if not isinstance(python, type):
         return python
     instance = python()
+    _hand_over_storage(instance, options.get("storage"))
     for declared in declared_params(python):
         setattr(instance, declared.name, params.get(declared.name, declared.default))
     init = getattr(instance, "init", None)
     if callable(init):
         init(params, options)
     return instance
+
+
+def _hand_over_storage(instance: Any, storage: KVStorage | None) -> None:
+    """Set `storage`, unless the class means something of its own by that name or takes no attributes."""
+    if storage is not None and not hasattr(type(instance), "storage"):
+        with contextlib.suppress(AttributeError):
+            instance.storage = storage

@@ -39,10 +39,12 @@ MAY_IMPORT = {
     "failures": {"errors"},
     "trace": {"errors"},
     "tensors": {"errors", "_core"},
-    "backend": {"errors", "parser", "_core"},
+    "params": {"errors"},
+    "backend": {"params", "errors", "parser", "_core"},
     "plan": {"config", "parser", "backend", "errors"},
     "pipeline": {"plan", "config", "parser", "backend", "tensors", "trace", "errors", "_core"},
     "testing": {"pipeline", "plan", "config", "parser", "backend", "tensors", "trace", "errors"},
+    "sources": {"backend", "errors"},
     "backends": {"backend", "tensors", "errors"},
 }
 FRONT_MODULES = {"cli", "serve", "bench"}  # may import everything but each other

@@ -17,6 +17,8 @@ FAMILY_TITLES = {
     "wiring": "Wiring",
     "scheduling": "Scheduling",
     "flow": "Flow",
+    "queues": "Queues",
+    "sources": "Sources",
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
     "image": "Images",

@@ -56,6 +56,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   void add_inside(int64_t change) noexcept;
   // A request was answered before its visits had ended; those that wait in queues are dead.
   void note_early_answer() noexcept { load_->num_early_answers.fetch_add(1); }
+  // The request was answered early: it, and what became moot with it, waits in no queue any more.
+  void leave_queues(const Request& request) noexcept;
   // The request has its answer.
   void leave(const Request& request) noexcept;
 
@@ -75,6 +77,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   std::vector<Key> reads_;
   bool reads_everything_ = false;
   bool has_joins_ = false;
+  std::vector<std::shared_ptr<Queue>> queues_;
   Dispatcher dispatcher_{*this};
   Timer timer_;
 

@@ -68,7 +68,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class PlannedRegion:
-    """The main graph (the first one) or a subgraph that ForEach enters."""
+    """The main graph (the first one) or a subgraph that an operator enters."""
 
     roots: tuple[int, ...]
     output: int
@@ -112,7 +112,7 @@ def plan(source: object) -> Plan:
     for planner in planners:
         target = find_operator_target(backends[planner.node.name])
         if target is not None and planner.is_operator:
-            targets[planner.node.name] = target
+            targets[planner.node.name] = (planner.expr.name, target)
     fanout = settings.pop("fanout")
     graph = check_graph(config, is_or, targets, fanout)
     return _assemble(config, graph, {p.node.name: p for p in planners}, backends, fanout, settings)
