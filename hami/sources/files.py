@@ -11,7 +11,7 @@ from typing import Any
 
 from ..backend import param, register
 from ..errors import BuildError, RequestError
-from .stream import Fault, SourceBackend
+from .stream import Fault, SourceBackend, optional_param, repeat_param
 
 
 @register
@@ -22,6 +22,8 @@ class FileSource(SourceBackend):
     max_line_bytes = param(
         16_777_216, min=1, unit="bytes", doc="a longer line is an error, so that memory is bounded"
     )
+    repeat = repeat_param()
+    optional = optional_param()
 
     def open(self) -> Callable[[], Iterator[Any]]:
         """Check that there is something to read."""

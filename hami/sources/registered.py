@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..backend import param, register
 from ..errors import BuildError, ConfigError, did_you_mean, quoted
-from .stream import SourceBackend
+from .stream import SourceBackend, optional_param, repeat_param
 
 _T = TypeVar("_T", bound="Callable[[], Iterable[Any]] | Iterable[Any]")
 
@@ -88,6 +88,8 @@ class Source(SourceBackend):
     """The next element of an iterable that `hami.source` has named."""
 
     name = param(type="str", doc="the name that `hami.source` gave it")
+    repeat = repeat_param()
+    optional = optional_param()
 
     def open(self) -> Callable[[], Iterator[Any]]:
         """Look the name up."""

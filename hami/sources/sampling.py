@@ -11,7 +11,7 @@ from ..backend import param, register
 from ..errors import BuildError
 from .files import elements_of_path
 from .registered import find_source
-from .stream import SourceBackend
+from .stream import SourceBackend, optional_param, repeat_param
 
 _MAX_LINE_BYTES = 16_777_216
 
@@ -40,6 +40,8 @@ class RandomSampleQueue(_Sampling):
     """The elements of a source in random order, each once an epoch: a shuffle buffer."""
 
     window = param(1024, min=1, doc="how many elements are held, from which the next is drawn")
+    repeat = repeat_param()
+    optional = optional_param()
 
     def open(self) -> Callable[[], Iterator[Any]]:
         """Shuffle each epoch by itself."""
@@ -51,8 +53,9 @@ class RandomSampleQueue(_Sampling):
 class UniformSample(_Sampling):
     """Elements of a source drawn at random, with replacement: any may come again at any time."""
 
-    repeat = param(0, min=0, doc="how many times as many draws as there are elements; 0 is for ever")
     capacity = param(100_000, min=1, doc="most elements, since all of them are held")
+    repeat = repeat_param(0, "how many times as many draws as there are elements; 0 is for ever")
+    optional = optional_param()
 
     def open(self) -> Callable[[], Iterator[Any]]:
         """Read all elements."""

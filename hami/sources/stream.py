@@ -67,14 +67,24 @@ class Stream:
         self._epoch = iter(self._new_epoch())
 
 
+def repeat_param(default: int = 1, doc: str = "how many times all elements come; 0 is for ever") -> Any:
+    """Declare `repeat`; every source has it, behind its own parameters."""
+    return param(default, min=0, doc=doc)
+
+
+def optional_param() -> Any:
+    """Declare `optional`; every source has it as its last parameter."""
+    return param(False, doc="a request that brings `data` keeps it, and takes no element")
+
+
 class SourceBackend(Backend):
-    """Base of the sources: a subclass says with `new_epoch` what an epoch consists of."""
+    """Base of the sources: a subclass says with `open` what an epoch consists of."""
 
     is_idempotent: ClassVar[bool] = False
     group_by: ClassVar[str] = "none"
 
-    repeat = param(1, min=0, doc="how many times all elements come; 0 is for ever")
-    optional = param(False, doc="a request that brings `data` keeps it, and takes no element")
+    repeat: int
+    optional: bool
 
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Join the stream of this place in the node, which the first instance makes."""
