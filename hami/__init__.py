@@ -28,6 +28,7 @@ from .scheduler import Scheduler
 if TYPE_CHECKING:
     from .event import Dict, Event
     from .pipeline import Pipeline, pipe
+    from .sources import source
 
 __all__ = [
     "Backend",
@@ -51,15 +52,21 @@ __all__ = [
     "parse",
     "pipe",
     "register",
+    "source",
 ]
 
-# The compiled core is loaded with the first pipeline, so that checking a file needs none of it.
-_FROM_PIPELINE = ("Pipeline", "pipe")
+# The compiled core is loaded with the first pipeline, so that checking a file needs none of it; the others
+# with their first use.
+_HOMES = {
+    "Dict": ".event",
+    "Event": ".event",
+    "Pipeline": ".pipeline",
+    "pipe": ".pipeline",
+    "source": ".sources",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Dict", "Event"):
-        return getattr(import_module(".event", __name__), name)
-    if name in _FROM_PIPELINE:
-        return getattr(import_module(".pipeline", __name__), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module `hami` has no attribute `{name}`")

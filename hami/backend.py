@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from . import scheduler
 from .errors import BuildError, ConfigError
@@ -24,8 +24,11 @@ from .params import ParamSlot
 from .params import param as param
 from .parser import ALIASES, macro_names
 
+if TYPE_CHECKING:
+    from ._core import KVStorage
+
 # Families of Python backends: imported when a text names one of their classes.
-FAMILY_MODULES = {"image": "hami.backends.image", "process": "hami.process"}
+FAMILY_MODULES = {"image": "hami.backends.image", "process": "hami.process", "sources": "hami.sources"}
 FAMILY_CLASSES = {
     "image": (
         "DecodeImage",
@@ -38,6 +41,7 @@ FAMILY_CLASSES = {
         "EncodeImage",
     ),
     "process": ("ProcessPool",),
+    "sources": ("FileSource", "RandomSampleQueue", "Source", "UniformSample"),
 }
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
@@ -98,6 +102,9 @@ class Backend:
     which items share a batch, those of equal `shape` and dtype or (`none`) any. `forward` may be `async def`,
     or a generator, which takes one item and yields its partial results.
 
+    `storage`, there before `init`, is shared by all backends of the pipeline: `storage.set(request_id, key,
+    value)`, `get`, `pop`, `drop`.
+
     `close(self)`, if defined, is called once when the pipeline has closed; while a run is inside, it comes
     after that run, or with `closes_while_running` at once, in order to end it. `problem(self)` may return in
     words what keeps the instance from working for now, for `Pipeline.problems`. A class that `takes_plans`
@@ -114,6 +121,7 @@ class Backend:
     takes_plans: ClassVar[bool] = False
     min_children: ClassVar[int] = 1
     max_children: ClassVar[int] = 1
+    storage: KVStorage
 
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
         """Prepare the instance from the checked parameters; the expression shares `options`."""

@@ -7,13 +7,17 @@ when the pipeline has closed. Classes and their declarations are in hami.backend
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .backend import Backend, WithPlans, declared_params
 from .event_loop import NodeLoop
+
+if TYPE_CHECKING:
+    from ._core import KVStorage
 
 
 class FunctionBackend:
@@ -42,6 +46,7 @@ def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) ->
     if not isinstance(python, type):
         return python
     instance = python()
+    _hand_over_storage(instance, options.get("storage"))
     if plans is not None:
         instance.plans, instance.imports = plans.plans, plans.imports
     for declared in declared_params(python):
@@ -50,6 +55,13 @@ def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) ->
     if callable(init):
         init(params, options)
     return instance
+
+
+def _hand_over_storage(instance: Any, storage: KVStorage | None) -> None:
+    """Set `storage`, unless the class means something of its own by that name or takes no attributes."""
+    if storage is not None and not hasattr(type(instance), "storage"):
+        with contextlib.suppress(AttributeError):
+            instance.storage = storage
 
 
 def is_async(forward: Any) -> bool:

@@ -78,6 +78,13 @@ TABLE = [
         param("pass", "list"),
         is_operator=True,
     ),
+    row(
+        "Recv",
+        param("queue", "str", required=True),
+        param("target", "str"),
+        family="queues",
+        is_operator=True,
+    ),
 ]
 
 

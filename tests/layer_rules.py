@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "backend": {"params", "errors", "parser", "scheduler", "_core"},
     "conditions": {"backend", "errors"},
     "event_loop": set(),
-    "instances": {"backend", "event_loop"},
+    "instances": {"backend", "event_loop", "_core"},
     "event": {"errors", "failures"},
     "process": {"backend", "config", "errors", "_core"},
     "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},
@@ -62,6 +62,7 @@ MAY_IMPORT = {
         "_core",
     },
     "testing": {"pipeline", "plan", "config", "parser", "backend", "tensors", "trace", "errors"},
+    "sources": {"backend", "errors"},
     "backends": {"backend", "tensors", "errors"},
 }
 FRONT_MODULES = {"cli", "serve", "bench"}  # may import everything but each other

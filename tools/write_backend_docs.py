@@ -18,6 +18,8 @@ FAMILY_TITLES = {
     "scheduling": "Scheduling",
     "flow": "Flow",
     "measuring": "Measuring",
+    "queues": "Queues",
+    "sources": "Sources",
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
     "image": "Images",

@@ -3,6 +3,7 @@
 
 #include "bind/gil.h"
 #include "bind/item_dict.h"
+#include "bind/kv_storage_object.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -33,6 +34,7 @@ PYBIND11_MODULE(_core, module) {
   set_library_locator(&locate_in_python);
   define_tensor(module);
   define_pipeline(module);
+  define_kv_storage(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 

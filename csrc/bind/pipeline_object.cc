@@ -128,8 +128,13 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   bool close(double timeout_s) {
     if (is_in_child()) return false;
-    const GilRelease no_gil;
-    return pipeline_->close(to_duration(timeout_s));
+    bool has_ended = false;
+    {
+      const GilRelease no_gil;
+      has_ended = pipeline_->close(to_duration(timeout_s));
+    }
+    drain_released();  // what waited in queues and in the storage
+    return has_ended;
   }
   bool is_closed() const { return pipeline_->is_closed(); }
   py::tuple run_range() const {

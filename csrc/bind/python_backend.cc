@@ -10,6 +10,7 @@
 #include "bind/gil.h"
 #include "bind/host_batch.h"
 #include "bind/item_dict.h"
+#include "bind/kv_storage_object.h"
 #include "bind/owned.h"
 #include "bind/python_condition.h"
 #include "core/error.h"
@@ -99,21 +100,30 @@ class PythonBackend::Stay {
   PythonBackend& backend_;
 };
 
-Ref<PyHandle> make_instance(Build& build) {
+// The options dict that the Python backends of one expression share. It begins with what the
+// pipeline gives them.
+PyObject* shared_options(Build& build) {
   static const Key options_key = Key::intern("python_options");
-  const Value* options = build.options().find(options_key);
-  if (options == nullptr) {
-    PyObject* dict = PyDict_New();
-    if (dict == nullptr) throw_python_error();
-    build.options().put(options_key, Value(Ref<Any>(make_ref<PyHandle>(dict))));
-    options = build.options().find(options_key);
+  if (const Value* options = build.options().find(options_key)) {
+    return static_cast<const PyHandle&>(options->as_any()).get();
   }
+  Owned dict = checked(PyDict_New());
+  const Owned storage = kv_storage_object(build.scope().storage());
+  const Owned node_name = checked(PyUnicode_FromString(build.node_name().c_str()));
+  check(PyDict_SetItemString(dict.get(), "storage", storage.get()));
+  check(PyDict_SetItemString(dict.get(), "node_name", node_name.get()));
+  auto handle = make_ref<PyHandle>(dict.detach());
+  build.options().put(options_key, Value(Ref<Any>(handle)));
+  return handle->get();
+}
+
+Ref<PyHandle> make_instance(Build& build) {
+  PyObject* const options = shared_options(build);
   const Owned module = import_instances();
   const Owned params = to_dict(build.params().values(), nullptr);
   PyObject* const host = static_cast<PyHandle*>(build.expr().host.get())->get();
   PyObject* instance = survive_finalization([&] {
-    return PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(),
-                               static_cast<const PyHandle&>(options->as_any()).get());
+    return PyObject_CallMethod(module.get(), "instantiate", "OOO", host, params.get(), options);
   });
   if (instance == nullptr) throw_python_error();
   return make_ref<PyHandle>(instance);

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/failure.h"
 #include "core/tensor.h"
+#include "core/typed_dict.h"
 #include "graph/control_operator.h"
 #include "graph/dispatcher.h"
 #include "graph/pipeline.h"
@@ -23,18 +24,16 @@ OnError parse_on_error(const std::string& text) {
   return text == "drop" ? OnError::kDrop : OnError::kFail;
 }
 
-std::vector<Value> elements_of(const Value& value, const Key& key) {
-  if (value.is(Value::Kind::kList)) return value.as_list().values;
-  if (value.is(Value::Kind::kTensor) && value.as_tensor().rank() > 0) {
-    std::vector<Value> rows;
-    const Tensor& tensor = value.as_tensor();
-    for (int64_t i = 0; i < tensor.shape()[0]; ++i) rows.emplace_back(tensor.row(i));
-    return rows;
+std::vector<Value> elements_of(const Dict& dict, const Key& key) {
+  const Value* value = dict.find(key);
+  if (value != nullptr && value->is(Value::Kind::kList)) return value->as_list().values;
+  if (value == nullptr || !value->is(Value::Kind::kTensor) || value->as_tensor().rank() == 0) {
+    TypedDict(dict, "ForEach").refuse(key, "a list or an array of rows");
   }
-  throw Error(ErrorKind::kRequest, "request-type",
-              "`ForEach` needs a list or an array under " + quoted(key.text()) + ", got " +
-                  quoted(value.type_name()),
-              "put a list there");
+  std::vector<Value> rows;
+  const Tensor& tensor = value->as_tensor();
+  for (int64_t i = 0; i < tensor.shape()[0]; ++i) rows.emplace_back(tensor.row(i));
+  return rows;
 }
 
 bool is_cancellation(const std::exception_ptr& error) {
@@ -51,10 +50,15 @@ bool is_cancellation(const std::exception_ptr& error) {
 class ForEachRun {
  public:
   ForEachRun(Visit& parent, size_t num_children, OnError on_error)
-      : parent_(parent), on_error_(on_error), children_(num_children), num_left_(num_children) {}
+      : parent_(parent),
+        request_(parent.request),
+        on_error_(on_error),
+        children_(num_children),
+        num_left_(num_children) {}
 
+  // Also asked by those who saw a child open a moment ago, when the parent's visit may be over.
   bool is_moot() const noexcept {
-    return is_cancelled_.load(std::memory_order_acquire) || parent_.is_abandoned();
+    return is_cancelled_.load(std::memory_order_acquire) || request_->is_abandoned();
   }
 
   void on_child_answered(size_t index, Request& child) noexcept {
@@ -100,6 +104,7 @@ class ForEachRun {
   }
 
   Visit& parent_;
+  const Ref<Request> request_;
   const OnError on_error_;
   std::vector<Outcome> children_;
   std::atomic<size_t> num_left_;
@@ -142,13 +147,7 @@ class ForEach final : public ControlOperator {
 
  private:
   void send_children(Visit& parent) {
-    const Value* value = parent.dict.find(key_);
-    if (value == nullptr) {
-      throw Error(ErrorKind::kRequest, "request-missing-key",
-                  "`ForEach` finds no key " + quoted(key_.text()) + " in the request",
-                  "put a list there");
-    }
-    std::vector<Value> elements = elements_of(*value, key_);
+    std::vector<Value> elements = elements_of(parent.dict, key_);
     if (elements.empty()) {
       parent.set_result(Value(make_ref<List>()));
       return parent.finish();

@@ -55,6 +55,7 @@ void Pipeline::build_nodes() {
   for (size_t i = 0; i < nodes_.size(); ++i) build_node(i, scope_);
   link_nodes();
   collect_needs();
+  queues_ = scope_.queues();
 }
 
 void Pipeline::build_node(size_t index, Scope& scope) {
@@ -212,6 +213,14 @@ void Pipeline::leave(const Request& request) noexcept {
   if (request.region == 0) remove(1);
 }
 
+void Pipeline::leave_queues(const Request& request) noexcept {
+  for (const auto& queue : queues_) {
+    queue->call_off(&request);
+    // Children have deadlines and siblings of their own, and are not told one by one.
+    if (plan_.regions.size() > 1) queue->call_off_unwanted();
+  }
+}
+
 void Pipeline::remove(int64_t num_requests) noexcept {
   const int64_t num_before = num_requests_.fetch_sub(num_requests, std::memory_order_acq_rel);
   if (num_before == num_requests && is_closed()) {
@@ -221,7 +230,11 @@ void Pipeline::remove(int64_t num_requests) noexcept {
 }
 
 void Pipeline::add_inside(int64_t change) noexcept {
-  load_->num_inside.fetch_add(change, std::memory_order_acq_rel);
+  const int64_t num_before = load_->num_inside.fetch_add(change, std::memory_order_acq_rel);
+  if (num_before + change == 0 && is_closed()) {
+    std::lock_guard lock(mutex_);
+    drained_.notify_all();
+  }
   if (change < 0 && load_->num_waiting_nodes.load(std::memory_order_acquire) > 0) {
     for (const Node& node : nodes_) node.entry->reconsider();
   }
@@ -234,9 +247,14 @@ bool Pipeline::close(Duration timeout) noexcept {
   // Whoever comes second waits for nothing, and says how things stand.
   if (is_closing_.exchange(true)) return num_requests() == 0;
   const TimePoint deadline = Clock::now() + timeout;
-  const bool is_drained = drained_.wait_until(
-      lock, deadline, [this] { return num_requests_.load(std::memory_order_acquire) == 0; });
+  // When nobody is inside, the rest waits in queues, which nobody will fill or empty any more.
+  drained_.wait_until(lock, deadline, [this] {
+    return num_requests_.load(std::memory_order_acquire) == 0 ||
+           load_->num_inside.load(std::memory_order_acquire) == 0;
+  });
+  const bool is_drained = num_requests_.load(std::memory_order_acquire) == 0;
   lock.unlock();
+  for (const auto& queue : queues_) queue->close();
   std::vector<std::shared_ptr<Operator>> services;
   for (const auto& service : scope_.services()) {
     if (auto node = std::dynamic_pointer_cast<Operator>(service)) services.push_back(node);
@@ -246,6 +264,7 @@ bool Pipeline::close(Duration timeout) noexcept {
   for (const auto& service : services | std::views::reverse) all_ended &= service->join(deadline);
   timer().stop();
   for (const auto& owner : scope_.owners() | std::views::reverse) owner->tear_down();
+  scope_.storage()->clear();
   return is_drained && all_ended;
 }
 

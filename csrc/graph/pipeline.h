@@ -66,6 +66,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
     load_->num_early_answers.fetch_add(1);
     load_->run_watches.look();
   }
+  // The request was answered early: it, and what became moot with it, waits in no queue any more.
+  void leave_queues(const Request& request) noexcept;
   // The request has its answer.
   void leave(const Request& request) noexcept;
 
@@ -87,6 +89,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool reads_everything_ = false;
   bool has_joins_ = false;
   bool has_restarts_ = false;
+  std::vector<std::shared_ptr<Queue>> queues_;
   Dispatcher dispatcher_{*this};
 
   std::atomic<int64_t> num_requests_{0};

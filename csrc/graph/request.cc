@@ -38,6 +38,7 @@ bool Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) 
   error = std::move(reason);
   site = std::move(where);
   announce();
+  pipeline->leave_queues(*this);
   return true;
 }
 

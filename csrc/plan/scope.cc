@@ -25,4 +25,30 @@ std::vector<std::shared_ptr<Backend>> Scope::find_indexed(const std::string& pre
   return found;
 }
 
+std::shared_ptr<Queue> Scope::default_queue(const std::string& name) {
+  NamedQueue& named = queues_[name];
+  if (named.queue == nullptr) named.queue = std::make_shared<Queue>();
+  return named.queue;
+}
+
+std::shared_ptr<Queue> Scope::declare_queue(const std::string& name, size_t capacity) {
+  auto queue = default_queue(name);
+  NamedQueue& named = queues_[name];
+  if (named.is_declared && queue->capacity() != capacity) {
+    throw Error(ErrorKind::kBuild, "build-queue-capacity",
+                "queue " + quoted(name) + " has capacity " + quoted(std::to_string(capacity)) +
+                    " here and " + quoted(std::to_string(queue->capacity())) + " elsewhere",
+                "give it one capacity, or the second queue another name");
+  }
+  queue->set_capacity(capacity);
+  named.is_declared = true;
+  return queue;
+}
+
+std::vector<std::shared_ptr<Queue>> Scope::queues() const {
+  std::vector<std::shared_ptr<Queue>> queues;
+  for (const auto& [name, named] : queues_) queues.push_back(named.queue);
+  return queues;
+}
+
 }  // namespace hami

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "core/kv_storage.h"
+#include "core/queue.h"
 #include "core/run_watches.h"
 #include "core/timer.h"
 
@@ -52,13 +54,28 @@ class Scope {
   // What backends share under a name of their choice; null until one of them sets it.
   Ref<Object>& shared(const std::string& name) { return shared_[name]; }
 
+  // The queue of this name, made on first use.
+  std::shared_ptr<Queue> default_queue(const std::string& name);
+  // The same with its capacity. Throws a build error when the name has another one already.
+  std::shared_ptr<Queue> declare_queue(const std::string& name, size_t capacity);
+  std::vector<std::shared_ptr<Queue>> queues() const;
+  // What the pipeline's backends keep beyond one call. Thread safe at any time.
+  const std::shared_ptr<KVStorage>& storage() const noexcept { return storage_; }
+
  private:
+  struct NamedQueue {
+    std::shared_ptr<Queue> queue;
+    bool is_declared = false;
+  };
+
   std::map<std::string, std::shared_ptr<Backend>> backends_;
   std::vector<std::shared_ptr<Backend>> kept_;
   std::vector<std::shared_ptr<Backend>> services_;
   std::vector<std::shared_ptr<Backend>> owners_;
   std::map<std::string, Ref<Object>> shared_;
   std::shared_ptr<PipelineLoad> load_;
+  std::map<std::string, NamedQueue> queues_;
+  std::shared_ptr<KVStorage> storage_ = std::make_shared<KVStorage>();
 };
 
 }  // namespace hami

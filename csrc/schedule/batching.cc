@@ -36,18 +36,22 @@ namespace {
 class StatefulBatching final : public Batching {
  public:
   explicit StatefulBatching(Build& build)
-      : Batching(build), ttl_ms_(build.params().get_float("state_ttl_ms")) {}
+      : Batching(build),
+        ttl_ms_(build.params().get_float("state_ttl_ms")),
+        storage_(build.scope().storage()) {}
 
  protected:
   std::unique_ptr<BatchPolicy> make_policy(const InstanceDispatcher& dispatcher) const override {
     const std::chrono::duration<double, std::milli> ttl(ttl_ms_);
     return std::make_unique<StatefulPolicy>(dispatcher.instance_ranges(),
                                             std::chrono::duration_cast<Duration>(ttl),
-                                            [](const Value&) {});
+                                            // What backends kept for the sequence goes with it.
+        [storage = storage_](const Value& request_id) { storage->erase_all(request_id); });
   }
 
  private:
   const double ttl_ms_;
+  const std::shared_ptr<KVStorage> storage_;
 };
 
 const Param kBatchingTimeout{.name = "batching_timeout",

@@ -55,7 +55,7 @@ def plan(source: object) -> Plan:
     is_or = {planner.node.name: bool(planner.values.get("or", False)) for planner in planners}
     targets = {
         planner.node.name: [
-            target
+            (segment.expr.name, target)
             for segment, backend in zip(planner.segments, backends[planner.node.name], strict=True)
             if segment.is_operator and (target := find_operator_target(backend)) is not None
         ]

@@ -1,4 +1,4 @@
-"""The graph of a pipeline: which node follows which, where keys come from, and what ForEach enters.
+"""The graph of a pipeline: which node follows which, where keys come from, which subgraphs are entered.
 
 `check_graph` takes the nodes as they were configured and returns indices, or raises a ConfigError that names
 the nodes. Pure: it knows neither backends nor threads.
@@ -57,14 +57,14 @@ class Graph:
 def check_graph(
     config: Config,
     is_or: Mapping[str, bool],
-    targets: Mapping[str, Sequence[str]],
+    targets: Mapping[str, Sequence[tuple[str, str]]],
     restarts: Collection[str],
     fanout: str | None,
 ) -> Graph:
     """Check the whole graph.
 
-    `is_or` and `targets` give, by node, the value of `or` and the nodes that its operators enter; `restarts`
-    are the nodes that may lead back.
+    `is_or` and `targets` give, by node, the value of `or`, and its operators with the nodes that they enter;
+    `restarts` are the nodes that may lead back.
     """
     graph = _Checker(config, is_or, targets)
     graph.connect()
@@ -78,12 +78,14 @@ def check_graph(
 
 class _Checker:
     def __init__(
-        self, config: Config, is_or: Mapping[str, bool], targets: Mapping[str, Sequence[str]]
+        self, config: Config, is_or: Mapping[str, bool], targets: Mapping[str, Sequence[tuple[str, str]]]
     ) -> None:
         self.config = config
         self.vertices = [Vertex(node, is_or.get(node.name, False)) for node in config.nodes]
         self.index = {vertex.name: index for index, vertex in enumerate(self.vertices)}
         self.targets = targets
+        self.operators: dict[int, str] = {}  # by target, the operator that enters it
+        self.entered_by = [""]  # the same by region
         self.num_regions = 1
 
     def connect(self) -> None:
@@ -98,8 +100,10 @@ class _Checker:
                     )
                 vertex.next.append(following)
                 self.vertices[following].previous.append(index)
-            for target in self.targets.get(vertex.name, ()):
-                vertex.targets.append(self._index_of(vertex, target, None, "target", "plan-unknown-target"))
+            for operator, name in self.targets.get(vertex.name, ()):
+                target = self._index_of(vertex, name, None, "target", "plan-unknown-target")
+                vertex.targets.append(target)
+                self.operators.setdefault(target, operator)
 
     def take_out_restarts(self, restarts: Collection[str]) -> None:
         """Remove the edges by which a Restart leads back: a request takes them only when it asks for that."""
@@ -145,12 +149,12 @@ class _Checker:
         return self.index[name]
 
     def refuse_cycles(self) -> None:
-        """Refuse a cycle along `next`, and a ForEach that leads back into itself."""
+        """Refuse a cycle along `next`, and a `target` that leads back to its operator."""
         edges = [list(vertex.next) for vertex in self.vertices]
         self._refuse_cycle(edges, "plan-cycle", "remove one of these edges")
         for vertex, following in zip(self.vertices, edges, strict=True):
             following.extend(vertex.targets)
-        self._refuse_cycle(edges, "plan-foreach-cycle", "ForEach cannot enter a subgraph that it is in")
+        self._refuse_cycle(edges, "plan-foreach-cycle", "no `target` can be a subgraph that its node is in")
 
     def _refuse_cycle(self, edges: Sequence[Sequence[int]], code: str, help: str) -> None:
         done: set[int] = set()
@@ -184,15 +188,17 @@ class _Checker:
             for target in owner.targets:
                 if target not in by_target:
                     by_target[target] = self.num_regions
+                    self.entered_by.append(self.operators[target])
                     self._fill_region(owner, target, self.num_regions)
                     self.num_regions += 1
         for vertex in self.vertices:
             for following in (self.vertices[index] for index in vertex.next):
                 if following.region != vertex.region:
+                    operator = self.entered_by[following.region or vertex.region]
                     message = (
-                        f"node `{vertex.name}` leads into the subgraph of a ForEach at `{following.name}`"
+                        f"node `{vertex.name}` leads into the subgraph of a {operator} at `{following.name}`"
                     )
-                    help = f"remove `{following.name}` from its `next`: the ForEach alone enters it"
+                    help = f"remove `{following.name}` from its `next`: the {operator} alone enters it"
                     raise _error(vertex, None, "plan-enters-subgraph", message, help)
 
     def _fill_region(self, owner: Vertex, target: int, region: int) -> None:
@@ -203,7 +209,7 @@ class _Checker:
                 continue
             if vertex.region:
                 message = f"node `{vertex.name}` is in two subgraphs, that of `{owner.name}` is the second"
-                help = "give each ForEach a subgraph of its own, or let both enter the same target"
+                help = "give each operator a subgraph of its own, or let both enter the same target"
                 raise _error(owner, None, "plan-shared-subgraph", message, help)
             vertex.region = region
             waiting.extend(vertex.next)
@@ -247,7 +253,8 @@ class _Checker:
                 return self.index[setting.value]
             what = "has successors" if setting.value in self.index else "is no node"
             if setting.value in self.index and self.vertices[self.index[setting.value]].region:
-                what = "is inside the subgraph of a ForEach"
+                region = self.vertices[self.index[setting.value]].region
+                what = f"is inside the subgraph of a {self.entered_by[region]}"
             message = f"`output` names `{setting.value}`, which {what}"
             help = did_you_mean(str(setting.value), names, otherwise=f"the last nodes are {quoted(names)}")
             raise setting.error("plan-bad-output", message, help)
@@ -258,7 +265,7 @@ class _Checker:
             message = f"several nodes have no successor: {quoted(names)}"
             help = f'say which one answers: `output = "{names[-1]}"` at the top of the file'
             raise _error(place, None, "plan-several-outputs", message, help)
-        message = f"the subgraph of a ForEach ends at several nodes: {quoted(names)}"
+        message = f"the subgraph of a {self.entered_by[number]} ends at several nodes: {quoted(names)}"
         raise _error(place, None, "plan-several-outputs", message, "let them lead to one last node")
 
     def _order(self, members: Sequence[int]) -> list[int]:

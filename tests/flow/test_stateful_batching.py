@@ -137,6 +137,26 @@ def test_the_backend_may_end_a_sequence(open_pipe: Any) -> None:
     assert pipeline({"data": 0, "request_id": "long"})["result"] == 1  # and waits for nobody
 
 
+def test_the_end_of_a_sequence_empties_its_storage(open_pipe: Any) -> None:
+    sizes: list[int] = []
+
+    @hami.register
+    class Keeps(hami.Backend):
+        batch_range = (1, 8)
+
+        def forward(self, batch: list[dict[str, Any]]) -> list[Any]:
+            sizes.append(len(self.storage))
+            for item in batch:
+                self.storage.set(item["request_id"], "last", item["data"])
+            return [self.storage.get(item["request_id"], "last") for item in batch]
+
+    pipeline = open_pipe({"backend": "Keeps", "node_entrypoint": STATEFUL, "batching_timeout": FOR_EVER_MS})
+    pipeline([{"data": i, "request_id": i, "request_end": i == 1} for i in range(3)])
+    pipeline([{"data": i, "request_id": i, "request_end": True} for i in (0, 2)])
+    assert pipeline({"data": 5, "request_id": 7})["result"] == 5
+    assert sizes == [0, 2, 0]
+
+
 def test_shapes_of_one_instance_do_not_mix(open_pipe: Any) -> None:
     np = pytest.importorskip("numpy")
     shapes: list[set[Any]] = []

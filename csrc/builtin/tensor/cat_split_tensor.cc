@@ -4,19 +4,11 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "core/typed_dict.h"
 #include "plan/build.h"
 
 namespace hami {
 namespace {
-
-Tensor& tensor_of(const Value& value, const char* backend) {
-  if (!value.is(Value::Kind::kTensor)) {
-    throw Error(ErrorKind::kRequest, "request-type",
-                quoted(backend) + " takes an array, got " + quoted(value.type_name()),
-                "put an array under `data`");
-  }
-  return value.as_tensor();
-}
 
 void check_rows(const Tensor& tensor, const Item& item) {
   const int64_t rows = tensor.rank() == 0 ? 0 : tensor.shape()[0];
@@ -35,7 +27,7 @@ class CatTensor final : public Backend {
   void forward(Batch batch) override {
     std::vector<Item*> items;
     for_each_item(batch, [&](Item& item) {
-      check_rows(tensor_of(item.data(), "CatTensor"), item);
+      check_rows(TypedDict(item.dict, "CatTensor").get<Tensor>(keys::data), item);
       items.push_back(&item);
     });
     if (items.empty()) return;
@@ -94,7 +86,12 @@ class SplitTensor final : public Backend {
       }
       return Value(std::move(parts));
     }
-    const Tensor& tensor = tensor_of(whole, "SplitTensor");
+    if (!whole.is(Value::Kind::kTensor)) {
+      throw Error(ErrorKind::kRequest, "request-type",
+                  "`SplitTensor` takes an array, got " + quoted(whole.type_name()),
+                  "put an array under `data`");
+    }
+    const Tensor& tensor = whole.as_tensor();
     if (tensor.rank() == 0 || tensor.shape()[0] != total) {
       throw Error(
           ErrorKind::kRequest, "tensor-shape",
@@ -111,7 +108,7 @@ class ContiguousTensor final : public InlineBackend {
   Traits traits() const override { return {.is_reentrant = true}; }
   void forward(Batch batch) override {
     for_each_item(batch, [](Item& item) {
-      Tensor& tensor = tensor_of(item.data(), "ContiguousTensor");
+      Tensor& tensor = TypedDict(item.dict, "ContiguousTensor").get<Tensor>(keys::data);
       item.set_result(tensor.is_contiguous() ? item.data() : Value(tensor.contiguous()));
     });
   }
