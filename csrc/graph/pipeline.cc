@@ -240,6 +240,13 @@ void Pipeline::add_inside(int64_t change) noexcept {
   }
 }
 
+void Pipeline::add_waiting(int64_t change) noexcept {
+  // In this order whoever sees nobody inside also sees who waits.
+  if (change > 0) num_in_queues_.fetch_add(change, std::memory_order_acq_rel);
+  add_inside(-change);
+  if (change < 0) num_in_queues_.fetch_add(change, std::memory_order_acq_rel);
+}
+
 // --- the end ---
 
 bool Pipeline::close(Duration timeout) noexcept {
@@ -247,12 +254,15 @@ bool Pipeline::close(Duration timeout) noexcept {
   // Whoever comes second waits for nothing, and says how things stand.
   if (is_closing_.exchange(true)) return num_requests() == 0;
   const TimePoint deadline = Clock::now() + timeout;
-  // When nobody is inside, the rest waits in queues, which nobody will fill or empty any more.
-  drained_.wait_until(lock, deadline, [this] {
-    return num_requests_.load(std::memory_order_acquire) == 0 ||
-           load_->num_inside.load(std::memory_order_acquire) == 0;
+  // When nobody is inside, those in queues wait for what nobody will do any more.
+  bool is_stuck = false;
+  const bool is_over = drained_.wait_until(lock, deadline, [&] {
+    if (num_requests_.load(std::memory_order_acquire) == 0) return true;
+    is_stuck = load_->num_inside.load(std::memory_order_acquire) == 0 &&
+               num_in_queues_.load(std::memory_order_acquire) > 0;
+    return is_stuck;
   });
-  const bool is_drained = num_requests_.load(std::memory_order_acquire) == 0;
+  const bool is_drained = is_over && !is_stuck;
   lock.unlock();
   for (const auto& queue : queues_) queue->close();
   std::vector<std::shared_ptr<Operator>> services;

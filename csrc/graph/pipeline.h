@@ -61,6 +61,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   Timer& timer() noexcept { return load_->timer; }
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
+  // So many visits more, or less, wait in queues: they are not inside for others.
+  void add_waiting(int64_t change) noexcept;
   // A request was answered before its visits had ended; those that wait in queues are dead.
   void note_early_answer() noexcept {
     load_->num_early_answers.fetch_add(1);
@@ -93,6 +95,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   Dispatcher dispatcher_{*this};
 
   std::atomic<int64_t> num_requests_{0};
+  std::atomic<int64_t> num_in_queues_{0};
   std::atomic<bool> is_closing_{false};
   std::mutex mutex_;
   std::condition_variable drained_;

@@ -63,7 +63,7 @@ void QueueOperator::start_one(Visit& visit) {
   enter(*queue_, wait, visit);
   if (!wait->has_waited) return;
   // It can come to no batch while it waits here, so nobody should wait for it.
-  request->pipeline->add_inside(-1);
+  request->pipeline->add_waiting(1);
   // An answer that came before it stood in line did not find it there.
   if (request->is_abandoned()) queue_->call_off(request.get());
 }
@@ -73,7 +73,7 @@ void QueueOperator::start_one(Visit& visit) {
 void QueueOperator::end(Wait& wait, Outcome outcome) noexcept {
   Visit& visit = wait.visit_;
   const std::shared_ptr<Pipeline> alive = visit.request->pipeline;
-  if (wait.has_waited) alive->add_inside(1);
+  if (wait.has_waited) alive->add_waiting(-1);
   if (outcome == Outcome::kClosed) return fail(visit, refusal::closed(node_name_));
   auto& count = outcome == Outcome::kDone ? num_moved_ : num_called_off_;
   count.fetch_add(1, std::memory_order_relaxed);
