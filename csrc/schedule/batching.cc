@@ -43,9 +43,9 @@ class StatefulBatching final : public Batching {
  protected:
   std::unique_ptr<BatchPolicy> make_policy(const InstanceDispatcher& dispatcher) const override {
     const std::chrono::duration<double, std::milli> ttl(ttl_ms_);
-    return std::make_unique<StatefulPolicy>(dispatcher.instance_ranges(),
-                                            std::chrono::duration_cast<Duration>(ttl),
-                                            // What backends kept for the sequence goes with it.
+    return std::make_unique<StatefulPolicy>(
+        dispatcher.instance_ranges(), std::chrono::duration_cast<Duration>(ttl),
+        // What backends kept for the sequence goes with it.
         [storage = storage_](const Value& request_id) { storage->erase_all(request_id); });
   }
 
