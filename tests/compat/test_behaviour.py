@@ -151,3 +151,30 @@ def test_two_pipelines_with_the_same_names_live_in_one_process(open_pipe: Any) -
 def test_anonymous_pipelines_live_side_by_side(open_pipe: Any) -> None:
     pipelines = [open_pipe(f"AddInt({index})") for index in range(10)]
     assert [pipeline({"data": 0})["result"] for pipeline in pipelines] == list(range(10))
+
+
+# --- going round again ---
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"backend": "Restart[Count]"},
+        {"backend": "Count", "entrypoint": "Restart[DagDispatcher]"},
+        {"a": {"backend": "Identity", "next": "b"}, "b": {"backend": "Restart[Count]"}},
+    ],
+    ids=["expression", "entrypoint", "node"],
+)
+def test_restart_until_data_is_five_gives_six(open_pipe: Any, source: Any) -> None:
+    seen: list[int] = []
+
+    @hami.register("Count")
+    def count(batch: list[dict[str, Any]]) -> None:
+        for item in batch:
+            seen.append(item["data"])
+            item["result"] = item["data"] + 1
+            item["restart"] = item["data"] != 5
+
+    request = {"data": 1}
+    assert open_pipe(source)(request) == {"data": 1, "result": 6}
+    assert seen == [1, 2, 3, 4, 5]

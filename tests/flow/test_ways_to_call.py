@@ -157,6 +157,35 @@ def call_lists_with_events(load: Load, caller: int) -> None:
             load.end("events", request, BadValueError(request["data"]) if "result" not in request else None)
 
 
+def stream(load: Load, caller: int) -> None:
+    """Iterate over each; there is one result."""
+    for i in range(NUM_ROUNDS):
+        request = {"data": (caller, i)}
+        error = None
+        try:
+            assert list(load.pipeline.stream(request)) == [request["data"][::-1]]
+        except BadValueError as raised:
+            error = raised
+        load.end("stream", request, error)
+
+
+def stream_async(load: Load, caller: int) -> None:
+    """Iterate over all at once on an event loop."""
+
+    async def one(request: dict[str, Any]) -> None:
+        error = None
+        try:
+            assert [result async for result in load.pipeline.astream(request)] == [request["data"][::-1]]
+        except BadValueError as raised:
+            error = raised
+        load.end("astream", request, error)
+
+    async def main() -> None:
+        await asyncio.gather(*(one({"data": (caller, i)}) for i in range(NUM_ROUNDS)))
+
+    asyncio.run(main())
+
+
 WAYS: dict[str, Way] = {
     "call": call,
     "list": call_list,
@@ -164,6 +193,8 @@ WAYS: dict[str, Way] = {
     "await": await_all,
     "event": call_with_events,
     "events": call_lists_with_events,
+    "stream": stream,
+    "astream": stream_async,
 }
 
 SOURCES: dict[str, Any] = {
