@@ -22,19 +22,21 @@ class Stream(Iterator[Any]):
     """Iterates over the partial results of a request; the dict has its `result` when the iteration ends.
 
     A pipeline whose output node is no generator gives its one result. `next` raises what the request failed
-    with. `close`, leaving a `with` block, and dropping the iterator cancel a request that has not ended.
+    with. `close`, leaving a `with` block, and dropping the iterator cancel a request that has not ended; there
+    is no further result then.
     """
 
     def __init__(self, future: Future[dict[str, Any]], request: _core.Request) -> None:
         self._future = future
         self._request = request
         self._num_taken = 0
+        self._is_closed = False
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> Any:
-        taken = self._request.take()
+        taken = None if self._is_closed else self._request.take()
         if taken:
             self._num_taken += 1
             return taken[0]
@@ -42,6 +44,8 @@ class Stream(Iterator[Any]):
 
     def _end(self) -> Any:
         """Return the result where it is the only one; else raise StopIteration, or the request's error."""
+        if self._is_closed:
+            raise StopIteration
         result = self._future.result()["result"]
         self._num_taken += 1
         if self._num_taken == 1:
@@ -49,7 +53,8 @@ class Stream(Iterator[Any]):
         raise StopIteration
 
     def close(self) -> None:
-        """Cancel the request if it has not ended."""
+        """Cancel the request if it has not ended. Whoever waits in `next` sees the end."""
+        self._is_closed = True
         self._request.cancel()
 
     def __enter__(self) -> Stream:
@@ -71,6 +76,8 @@ class Stream(Iterator[Any]):
 async def iterate(future: Future[dict[str, Any]], request: _core.Request) -> AsyncGenerator[Any]:
     """Yield the partial results without blocking the event loop; see Stream."""
     loop = asyncio.get_running_loop()
+    # It cancels also when it is dropped: once its loop is closed nobody runs the `finally` of a generator.
+    owner = Stream(future, request)
     num_taken = 0
     try:
         while (taken := request.try_take()) is not None:
@@ -85,7 +92,7 @@ async def iterate(future: Future[dict[str, Any]], request: _core.Request) -> Asy
         if num_taken == 0:
             yield answered["result"]
     finally:
-        request.cancel()
+        owner.close()
 
 
 def _setter(loop: asyncio.AbstractEventLoop, news: asyncio.Future[None]) -> Callable[[], None]:

@@ -55,7 +55,7 @@ std::vector<const Tensor*> read_tensors(const Item& item, const EngineDescriptio
            "pass one array for each of " + names);
   }
   std::vector<const Tensor*> tensors(model.inputs.size(), nullptr);
-  for (const auto& [key, value, is_written] : data.as_table().dict) {
+  for (const auto& [key, value, written_at] : data.as_table().dict) {
     const auto spec = std::ranges::find(model.inputs, key.text(), &TensorSpec::name);
     if (spec == model.inputs.end()) {
       refuse("input-unknown", "the model has no input " + quoted(key.text()),

@@ -68,7 +68,7 @@ PyObject* from_list(const List& list) {
 
 PyObject* from_table(const Table& table) {
   PyObject* object = PyDict_New();
-  for (const auto& [key, value, is_written] : table.dict) {
+  for (const auto& [key, value, written_at] : table.dict) {
     PyObject* name = key_object(key);
     PyObject* element = from_value(value);
     const bool is_set = name != nullptr && element != nullptr && object != nullptr &&

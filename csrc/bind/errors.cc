@@ -1,5 +1,7 @@
 #include "bind/errors.h"
 
+#include <pybind11/pybind11.h>
+
 #include <new>
 
 namespace hami::bind {
@@ -158,5 +160,12 @@ void set_python_error(const std::exception_ptr& error, const std::optional<Failu
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
   Py_DECREF(exception);
 }
+
+void raise(const std::exception_ptr& error, const std::optional<FailureSite>& site) {
+  set_python_error(error, site);
+  throw pybind11::error_already_set();
+}
+
+void raise(const Error& error) { raise(std::make_exception_ptr(error)); }
 
 }  // namespace hami::bind

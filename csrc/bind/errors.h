@@ -45,5 +45,9 @@ PyObject* exception_object(const std::exception_ptr& error, const std::optional<
 void report_failure(PyObject* exception, const std::optional<FailureSite>& site) noexcept;
 // Sets the Python error of this thread.
 void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site);
+// Raises `error` in Python, through pybind11.
+[[noreturn]] void raise(const std::exception_ptr& error,
+                        const std::optional<FailureSite>& site = {});
+[[noreturn]] void raise(const Error& error);
 
 }  // namespace hami::bind

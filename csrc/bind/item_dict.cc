@@ -11,7 +11,7 @@ PyObject* base_of(const Item& item) {
 
 Owned to_dict(const Dict& values, PyObject* base) {
   Owned dict = checked(base == nullptr ? PyDict_New() : PyDict_Copy(base));
-  for (const auto& [key, value, is_written] : values) {
+  for (const auto& [key, value, written_at] : values) {
     const Owned name = checked(key_object(key));
     const Owned object = checked(from_value(value));
     check(PyDict_SetItem(dict.get(), name.get(), object.get()));

@@ -1,17 +1,16 @@
 #include "bind/pipeline_object.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <memory>
 #include <unordered_set>
 #include <vector>
 
 #include "bind/convert.h"
 #include "bind/errors.h"
+#include "bind/fork_guard.h"
 #include "bind/gil.h"
 #include "bind/owned.h"
 #include "bind/plan_reader.h"
+#include "bind/request_object.h"
 #include "bind/request_reader.h"
 #include "bind/stats_rows.h"
 #include "core/error.h"
@@ -21,19 +20,6 @@ namespace py = pybind11;
 
 namespace hami::bind {
 namespace {
-
-// How often this process has been forked, counted from its oldest ancestor: threads do not survive
-// a fork, so a pipeline works only where it was made.
-std::atomic<int> num_forks{0};
-
-// Raises `error` as the Python exception that is set now.
-[[noreturn]] void raise(const std::exception_ptr& error,
-                        const std::optional<FailureSite>& site = {}) {
-  set_python_error(error, site);
-  throw py::error_already_set();
-}
-
-[[noreturn]] void raise(const Error& error) { raise(std::make_exception_ptr(error)); }
 
 Duration to_duration(double seconds) {
   // Years are as good as for ever, and do not overflow.
@@ -57,25 +43,9 @@ class Callback final : public Completion {
   Ref<PyHandle> on_done_;
 };
 
-// A request on its way, for whoever may want to cancel it.
-struct RequestObject {
-  Ref<Request> request;
-  bool cancel() const {
-    const GilRelease no_gil;
-    return request->cancel();
-  }
-  // The next partial result in a tuple, an empty tuple where there is none yet, None at the end.
-  // REQUIRES: started with `is_streamed`.
-  py::object try_take() const;
-  // The same, but waits. A signal whose handler raises ends the waiting and the request.
-  py::object take() const;
-  // Calls `listener()` once, as soon as `try_take` has something to tell.
-  void notify(const py::object& listener) const;
-};
-
 class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
  public:
-  explicit PipelineObject(const py::dict& plan) : made_in_fork_(num_forks.load()) {
+  explicit PipelineObject(const py::dict& plan) {
     Plan read = read_plan(plan);
     std::exception_ptr error;
     {
@@ -111,7 +81,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed) {
     check_is_dict(dict);
     const py::tuple dicts = py::make_tuple(dict);
-    return {submit_all(dicts, py::make_tuple(on_done), is_streamed)[0]};
+    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed)[0]);
   }
 
   // All of them, or an error and none; `on_done` holds one function for each.
@@ -121,7 +91,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
     for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false)) {
-      objects.append(RequestObject{std::move(request)});
+      objects.append(RequestObject(std::move(request)));
     }
     return objects;
   }
@@ -155,14 +125,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
                 "call `pipe({\"data\": ...})`"));
   }
 
-  bool is_in_child() const noexcept { return num_forks.load() != made_in_fork_; }
+  bool is_in_child() const noexcept { return birth_.is_in_child(); }
 
   void check_is_not_in_child() const {
-    if (!is_in_child()) return;
-    raise(Error(ErrorKind::kClosed, "forked",
-                "the pipeline was made before this process was forked, and its threads live in "
-                "the parent",
-                "create the pipeline in the child"));
+    if (is_in_child()) raise(ForkGuard::error());
   }
 
   // submit: one request for each dict, or an error and no dict claimed.
@@ -279,7 +245,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   std::shared_ptr<Pipeline> pipeline_;
-  const int made_in_fork_;
+  const ForkGuard birth_;
   // Dicts of open requests. Guarded by the GIL.
   std::unordered_set<PyObject*> in_flight_;
 };
@@ -301,37 +267,6 @@ void Callback::on_answered(Request& request) noexcept {
   dict_ = nullptr;
   on_done_ = nullptr;
   owner_ = nullptr;
-}
-
-py::object RequestObject::try_take() const {
-  const std::optional<Value> value = request->stream->try_take();
-  if (value) return py::make_tuple(py::reinterpret_steal<py::object>(from_value(*value)));
-  if (request->stream->is_exhausted()) return py::none();
-  return py::tuple();
-}
-
-py::object RequestObject::take() const {
-  while (true) {
-    py::object taken = try_take();
-    if (taken.is_none() || py::len(taken) > 0) return taken;
-    if (PyErr_CheckSignals() != 0) {
-      const std::exception_ptr raised = take_python_error();
-      cancel();
-      raise(raised);
-    }
-    const GilRelease no_gil;
-    request->stream->wait();
-  }
-}
-
-void RequestObject::notify(const py::object& listener) const {
-  auto call = [held = hold(listener.ptr())] {
-    const GilAcquire gil;
-    const Owned returned(call_python(held->get(), nullptr, 0));
-    if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(held->get()); });
-  };
-  const GilRelease no_gil;
-  request->stream->notify(std::move(call));
 }
 
 py::list PipelineObject::problems() const {
@@ -359,13 +294,8 @@ py::list PipelineObject::stats() const {
 }  // namespace
 
 void define_pipeline(py::module_& module) {
-  pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1); });
-  py::class_<RequestObject>(module, "Request", "A request on its way.")
-      .def("cancel", &RequestObject::cancel,
-           "Answers it with `Cancelled`; false when it has its answer already.")
-      .def("try_take", &RequestObject::try_take)
-      .def("take", &RequestObject::take)
-      .def("notify", &RequestObject::notify, py::arg("listener"));
+  ForkGuard::watch();
+  define_request(module);
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(module, "Pipeline", "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("call", &PipelineObject::call, py::arg("request"))

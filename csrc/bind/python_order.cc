@@ -56,7 +56,7 @@ class PythonOrder final : public Order {
       const Owned held = checked(value);
       check(PyDict_SetItem(request.get(), key.get(), held.get()));
     };
-    for (const auto& [key, value, is_written] : task.dict) set(key_object(key), from_value(value));
+    for (const auto& [key, value, written_at] : task.dict) set(key_object(key), from_value(value));
     set(key_object(keys::priority), PyLong_FromLongLong(task.priority));
     set(key_object(keys::request_size), PyLong_FromLongLong(task.rows));
     const bool has_deadline = task.deadline != TimePoint::max();

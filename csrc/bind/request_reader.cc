@@ -120,10 +120,17 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   }
   if (pipeline->reads_everything()) {
     Owned base = checked(PyDict_Copy(dict));
-    const Owned event_name = checked(key_object(keys::event));
-    const int has_event = PyDict_Contains(base.get(), event_name.get());
-    check(has_event);
-    if (has_event != 0) check(PyDict_DelItem(base.get(), event_name.get()));
+    // The event belongs to the caller. The frame has `restart`, and loses it at a Restart; it must
+    // not come back from here.
+    for (const Key& key : {keys::event, keys::restart}) {
+      const Owned name = checked(key_object(key));
+      const int has_key = PyDict_Contains(base.get(), name.get());
+      check(has_key);
+      const bool is_in_frame = key == keys::restart && request->input.has(key);
+      if (has_key != 0 && (key == keys::event || is_in_frame)) {
+        check(PyDict_DelItem(base.get(), name.get()));
+      }
+    }
     request->base = make_ref<PyHandle>(base.detach());
   }
   return request;
@@ -133,7 +140,7 @@ void write_output(Request& request, PyObject* dict) {
   // Taken out of the request, which the thread that answered it may still hold for a moment: the
   // caller's objects must be free when the call returns.
   const Dict output = std::exchange(request.output, {});
-  for (const auto& [key, value, is_written] : output) {
+  for (const auto& [key, value, written_at] : output) {
     const Owned name = checked(key_object(key));
     const Owned object = checked(from_value(value));
     // Subclasses such as OrderedDict keep books of their own.

@@ -16,7 +16,7 @@ Value fresh(const Value& value) {
     }
     case Value::Kind::kTable: {
       auto table = make_ref<Table>();
-      for (const auto& [key, element, is_written] : value.as_table().dict) {
+      for (const auto& [key, element, written_at] : value.as_table().dict) {
         table->dict.put(key, fresh(element));
       }
       return Value(std::move(table));

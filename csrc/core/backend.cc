@@ -17,7 +17,7 @@ size_t mix(size_t seed, size_t value) { return seed * 0x9E3779B97F4A7C15ULL + va
 size_t group_of_value(const Value& value, const Item& item) {
   size_t group = static_cast<size_t>(value.kind());
   if (value.is(Value::Kind::kTable)) {
-    for (const auto& [key, part, is_written] : value.as_table().dict) {
+    for (const auto& [key, part, written_at] : value.as_table().dict) {
       group = mix(group, std::hash<std::string_view>{}(key.text()));
       group = mix(group, group_of_value(part, item));
     }

@@ -23,13 +23,13 @@ const Value* Dict::find(const Key& key) const noexcept {
   return found == entries_.end() ? nullptr : &found->value;
 }
 
-void Dict::put(const Key& key, Value value, bool is_written) {
+void Dict::put(const Key& key, Value value, uint64_t written_at) {
   auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found == entries_.end()) {
-    entries_.push_back({key, std::move(value), is_written});
+    entries_.push_back({key, std::move(value), written_at});
   } else {
     found->value = std::move(value);
-    found->is_written = is_written;
+    found->written_at = written_at;
   }
 }
 

@@ -2,6 +2,7 @@
 // owned by one thread at a time (the node that runs the request); Keys may be shared freely.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,9 @@ class Dict {
   struct Entry {
     Key key;
     Value value;
-    bool is_written;  // set by a node, hence to be returned to the caller
+    uint64_t written_at;  // by which writer; 0 where it came with the request
+    // Set by a node, hence to be returned to the caller.
+    bool is_written() const noexcept { return written_at != 0; }
   };
 
   // The value of `key`, or null when there is none (None is a value).
@@ -44,9 +47,11 @@ class Dict {
   bool has(const Key& key) const noexcept { return find(key) != nullptr; }
 
   // Sets a value that a node produced: it is returned to the caller at the end.
-  void set(const Key& key, Value value) { put(key, std::move(value), true); }
+  void set(const Key& key, Value value) { put(key, std::move(value), writer_); }
   // Sets a value that came with the request, or that the runtime moved: not returned.
-  void put(const Key& key, Value value, bool is_written = false);
+  void put(const Key& key, Value value, uint64_t written_at = 0);
+  // Who calls `set` from now on: a number above 0, and the higher one is the later.
+  void set_writer(uint64_t writer) noexcept { writer_ = writer; }
   bool erase(const Key& key);
   void clear() { entries_.clear(); }
   void reserve(size_t num_entries) { entries_.reserve(num_entries); }
@@ -57,6 +62,7 @@ class Dict {
 
  private:
   std::vector<Entry> entries_;
+  uint64_t writer_ = 1;
 };
 
 // A Dict as a value: the inputs or outputs of an engine by name.

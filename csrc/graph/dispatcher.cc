@@ -32,10 +32,14 @@ std::exception_ptr missing_key(const NodePlan& node, const std::string& source, 
 // the chain is.
 thread_local std::vector<Visit*>* open_walk = nullptr;
 
-// Adds what a node wrote for the caller. `data` stays what the caller put there.
-void merge_written(const Dict& from, Dict& into, bool only_written) {
-  for (const auto& [key, value, is_written] : from) {
-    if ((is_written || !only_written) && key != keys::data) into.set(key, value);
+// Adds what nodes wrote for the caller; of two values the one that was written later stays.
+// `data` stays what the caller put there.
+void merge_written(const Dict& from, Dict& into) {
+  for (const Dict::Entry& entry : from) {
+    if (!entry.is_written() || entry.key == keys::data) continue;
+    const auto present = std::ranges::find(into, entry.key, &Dict::Entry::key);
+    if (present != into.end() && present->written_at > entry.written_at) continue;
+    into.put(entry.key, entry.value, entry.written_at);
   }
 }
 
@@ -149,7 +153,8 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
     // The caller's objects go before the caller wakes, unless another branch still needs them.
     visit.reset();
     if (request->num_visits.load(std::memory_order_acquire) == 1) request->forget_input();
-    request->fail(error, std::move(site));
+    // A run that was stopped because it is late has no say in what its caller is told.
+    request->is_late() ? request->expire() : void(request->fail(error, std::move(site)));
   } else if (request->is_abandoned()) {
     visit.reset();
   } else if (visit->restart != nullptr) {
@@ -193,11 +198,12 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   const bool has_result = visit->dict.has(keys::result);
   if (node.is_kept) {
     request->kept[static_cast<size_t>(visit->node)] = {visit->dict, visit->carried, visit->base,
-                                                       visit->rows, was_skipped,    has_result};
+                                                       visit->rows, visit->round,   was_skipped,
+                                                       has_result};
   }
   if (node.is_output && has_result) {
     Dict output = visit->carried;
-    merge_written(visit->dict, output, true);
+    merge_written(visit->dict, output);
     request->collected = std::move(output);
   }
   const auto& next = node.plan->next;
@@ -212,6 +218,7 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
     onward->carried = is_last ? std::move(visit->carried) : visit->carried;
     onward->base = visit->base;
     onward->rows = visit->rows;
+    onward->round = visit->round;
     follow(std::move(onward), next[i], has_result, ready);
   }
 }
@@ -247,6 +254,7 @@ void Dispatcher::restart(std::unique_ptr<Visit> visit, Visits& ready) const {
   again->carried = std::move(visit->carried);
   again->base = visit->base;
   again->rows = visit->rows;
+  again->round = visit->round + 1;
   ready.push_back(std::move(again));
 }
 
@@ -278,6 +286,7 @@ void Dispatcher::arrive(const Ref<Request>& request, int node, Visits& ready) co
     passing->carried = output.carried;
     passing->base = output.base;
     passing->rows = output.rows;
+    passing->round = output.round;
     return advance(std::move(passing), true, ready);
   }
   const bool has_run = std::ranges::any_of(
@@ -311,15 +320,19 @@ std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) c
   }
   for (int predecessor : pipeline_.node(node).predecessors) {
     const NodeOutput& output = request->kept[static_cast<size_t>(predecessor)];
-    merge_written(output.carried, visit->carried, false);
-    merge_written(output.dict, visit->carried, true);
+    merge_written(output.carried, visit->carried);
+    merge_written(output.dict, visit->carried);
+    visit->round = std::max(visit->round, output.round);
   }
   return visit;
 }
 
-Dispatcher::Departures Dispatcher::sort_out(const Visits& ready) {
+Dispatcher::Departures Dispatcher::sort_out(const Visits& ready) const {
   Departures departures;
   for (const auto& visit : ready) {
+    // What a later node writes is later, in graph order, and so is what a later round writes.
+    visit->dict.set_writer(visit->round * pipeline_.num_nodes() +
+                           static_cast<uint64_t>(visit->node) + 1);
     if (visit->error != nullptr) {
       departures.failed.push_back(visit.get());
     } else {

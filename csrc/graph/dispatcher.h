@@ -74,7 +74,7 @@ class Dispatcher {
   void skip(const Ref<Request>& request, int node, Visits& ready) const;
   void arrive(const Ref<Request>& request, int node, Visits& ready) const;
   std::unique_ptr<Visit> join(const Ref<Request>& request, int node) const;
-  static Departures sort_out(const Visits& ready);
+  Departures sort_out(const Visits& ready) const;
   void start(Visits ready) const;
   bool start_bounded(Visits ready);
   // All or none: puts the tasks into the queues of their nodes.

@@ -64,7 +64,10 @@ Visit::Visit(Ref<Request> owner, int node) : request(std::move(owner)), node(nod
 bool Visit::push(Value value) {
   if (request->is_abandoned()) return false;
   const bool is_heard = request->stream && request->pipeline->node(node).is_output;
-  return !is_heard || request->stream->push(std::move(value));
+  alive_at = TimePoint::max();
+  const bool is_wanted = !is_heard || request->stream->push(std::move(value));
+  alive_at = Clock::now();
+  return is_wanted;
 }
 
 void Visit::finish() noexcept { Dispatcher::on_finished(*this); }

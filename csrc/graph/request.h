@@ -34,6 +34,7 @@ struct NodeOutput {
   Dict carried;
   Ref<Object> base;
   int64_t rows = 1;
+  uint64_t round = 0;
   bool is_absent = true;     // the node did not run: nothing to map
   bool has_arrived = false;  // a result came this way, made by the node or passed by it
 };
@@ -120,6 +121,8 @@ class Visit final : public Task, public PartialSink {
   const int node;
   // Keys that earlier nodes wrote and this node does not see; returned to the caller at the end.
   Dict carried;
+  // How often a Restart has sent it back.
+  uint64_t round = 0;
   // Set by a Restart: where the request goes instead of to the successors.
   const struct RestartTarget* restart = nullptr;
 };

@@ -96,8 +96,9 @@ class InstanceDispatcher final : public Operator,
   void settle(Aftermath& aftermath, Lock& lock) noexcept;
   void work(BackgroundThread& instance) noexcept;
   void run_assigned(BackgroundThread& instance, Lock& lock);
-  // Fails what an instance runs, if it is still the run that began at `start`.
-  void give_up(BackgroundThread& instance, TimePoint start) noexcept;
+  // Fails what an instance runs, if it is still the run that began at `start`. Where partial
+  // results show that it goes on, returns when to look again, else `max`.
+  TimePoint give_up(BackgroundThread& instance, TimePoint start) noexcept;
   // Runs on the caller's thread.
   void run_in_place_timed(BackgroundThread& instance, std::span<Task* const> tasks);
   std::string site_of(const BackgroundThread& instance) const;

@@ -16,7 +16,10 @@ class InstanceDispatcher::RunWatch final : public Timed {
  public:
   RunWatch(std::shared_ptr<InstanceDispatcher> owner, BackgroundThread& instance, TimePoint start)
       : owner_(std::move(owner)), instance_(instance), start_(start) {}
-  void on_time() noexcept override { owner_->give_up(instance_, start_); }
+  void on_time() noexcept override {
+    const TimePoint next = owner_->give_up(instance_, start_);
+    if (next != TimePoint::max()) owner_->load_->timer.add(Ref<RunWatch>(this), next);
+  }
 
  private:
   const std::shared_ptr<InstanceDispatcher> owner_;
@@ -88,17 +91,23 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   lock.lock();
 }
 
-void InstanceDispatcher::give_up(BackgroundThread& instance, TimePoint start) noexcept {
+TimePoint InstanceDispatcher::give_up(BackgroundThread& instance, TimePoint start) noexcept {
   const double after_ms = std::chrono::duration<double, std::milli>(hung_after_).count();
   std::vector<std::function<void()>> early_failures;
   {
     const Lock lock(mutex_);
-    if (instance.running.empty() || instance.run_start != start) return;
+    if (instance.running.empty() || instance.run_start != start) return TimePoint::max();
+    TimePoint alive_at = TimePoint::min();
+    for (const Task* task : instance.running) alive_at = std::max(alive_at, task->alive_at.load());
+    const TimePoint now = Clock::now();
+    const TimePoint next = std::min(alive_at, now) + hung_after_;
+    if (next > now) return next;
     instance.is_hung = true;
     const auto error = refusal::hung(node_name_, instance.index(), after_ms);
     for (Task* task : instance.running) early_failures.push_back(task->early_failure(error));
   }
   for (const auto& fail : early_failures) fail();
+  return TimePoint::max();
 }
 
 void InstanceDispatcher::run_in_place_timed(BackgroundThread& instance,

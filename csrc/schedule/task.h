@@ -2,6 +2,7 @@
 // owns it from `Operator::start` until it calls `finish`, exactly once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,6 +36,8 @@ class Task : public Item {
   struct SequenceState* sequence = nullptr;
   // A blocking caller without deadline waits on this very thread, so it may run the backend.
   bool may_run_inline = false;
+  // The last sign of life of a run that gives partial results; `max` while its consumer is behind.
+  std::atomic<TimePoint> alive_at{TimePoint::min()};
   // Filled by the node's scheduler together with `error`.
   std::optional<FailureSite> site;
 };

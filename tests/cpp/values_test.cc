@@ -86,9 +86,9 @@ TEST_CASE("only what a node set counts as written") {
   Dict dict;
   dict.put(keys::data, Value(int64_t{1}));
   dict.set(keys::result, Value(int64_t{2}));
-  for (const auto& entry : dict) CHECK(entry.is_written == (entry.key == keys::result));
+  for (const auto& entry : dict) CHECK(entry.is_written() == (entry.key == keys::result));
   dict.put(keys::result, Value(int64_t{3}));
-  CHECK_FALSE((dict.begin() + 1)->is_written);
+  CHECK_FALSE((dict.begin() + 1)->is_written());
 }
 
 TEST_CASE("erasing tells whether the key was there") {

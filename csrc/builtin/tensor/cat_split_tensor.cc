@@ -81,7 +81,7 @@ class SplitTensor final : public Backend {
   static Value split(const Value& whole, const Item& item, int64_t begin, int64_t total) {
     if (whole.is(Value::Kind::kTable)) {
       auto parts = make_ref<Table>();
-      for (const auto& [key, value, is_written] : whole.as_table().dict) {
+      for (const auto& [key, value, written_at] : whole.as_table().dict) {
         parts->dict.put(key, split(value, item, begin, total));
       }
       return Value(std::move(parts));

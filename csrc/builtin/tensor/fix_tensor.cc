@@ -40,7 +40,7 @@ class FixTensor final : public InlineBackend {
     const EngineDescription* engine = EngineDescription::find(options_->dict);
     if (item.data().is(Value::Kind::kTable)) {
       auto fixed = make_ref<Table>();
-      for (const auto& [key, part, is_written] : item.data().as_table().dict) {
+      for (const auto& [key, part, written_at] : item.data().as_table().dict) {
         fixed->dict.put(key, fix_one(part, find_spec(engine, key.text()), item));
       }
       return Value(std::move(fixed));
