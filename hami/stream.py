@@ -22,8 +22,8 @@ class Stream(Iterator[Any]):
     """Iterates over the partial results of a request; the dict has its `result` when the iteration ends.
 
     A pipeline whose output node is no generator gives its one result. `next` raises what the request failed
-    with. `close`, leaving a `with` block, and dropping the iterator cancel a request that has not ended; there
-    is no further result then.
+    with. `close`, leaving a `with` block, and dropping the iterator cancel a request that has not ended;
+    there is no further result then.
     """
 
     def __init__(self, future: Future[dict[str, Any]], request: _core.Request) -> None:
