@@ -63,6 +63,7 @@ NOT_IN_THIS_VERSION = {
     "SyncTensor": "torch",
     "StreamPool": "torch",
     "DecodeTensor": "torch",
+    "ContinuousBatching": "llm",
     "LLM": "llm",
 }
 
