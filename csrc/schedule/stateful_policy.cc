@@ -1,7 +1,6 @@
 #include "schedule/stateful_policy.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -65,13 +64,19 @@ SequenceState& StatefulPolicy::find_or_begin(const Task& task) {
   const auto [place, is_new] = states_.try_emplace(key);
   SequenceState& state = place->second;
   if (is_new) {
-    const auto emptiest = std::ranges::min_element(instances_, {}, &Instance::num_live);
-    ++emptiest->num_live;
     state.key = key;
     state.request_id = *task.dict.find(keys::request_id);
-    state.instance = static_cast<size_t>(emptiest - instances_.begin());
+    state.instance = place_for(task.rows);
+    ++instances_[state.instance].num_live;
   }
   return state;
+}
+
+size_t StatefulPolicy::place_for(int64_t rows) const {
+  const auto load = [rows](const Instance& instance) {
+    return std::pair(rows > instance.range.max, instance.num_live);
+  };
+  return static_cast<size_t>(std::ranges::min_element(instances_, {}, load) - instances_.begin());
 }
 
 void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
@@ -79,7 +84,7 @@ void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
   SequenceState& state = find_or_begin(task);
   Instance& instance = instances_[state.instance];
   if (task.rows > instance.range.max) {
-    if (state.num_queued == 0 && !state.is_running && !state.idle_place) end(state);
+    if (state.queued.empty() && !state.is_running && !state.idle_place) end(state);
     throw Error(ErrorKind::kRequest, "request-too-large",
                 "the instance that holds the state of this request takes " +
                     quoted(std::to_string(instance.range.max)) + " rows at once, the request has " +
@@ -87,30 +92,38 @@ void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
                 "send fewer rows at a time");
   }
   if (state.idle_place) idle_.erase(*std::exchange(state.idle_place, std::nullopt));
-  if (state.num_queued++ == 0) ++instance.num_ready;
+  if (state.queued.empty()) {
+    ++instance.num_ready;
+  } else {
+    // Whatever the scheduler says of an item, it needs the state that those before it leave.
+    task.order = std::max(task.order, state.queued.back()->order);
+  }
+  state.queued.push_back(&task);
   task.sequence = &state;
   task.instance = state.instance;
   task.group = task.group * instances_.size() + state.instance;
 }
 
-void StatefulPolicy::leave_queue(SequenceState& state) {
-  if (--state.num_queued == 0) --instances_[state.instance].num_ready;
+void StatefulPolicy::leave_queue(const Task& task) {
+  auto& queued = task.sequence->queued;
+  queued.erase(std::ranges::find(queued, &task));
+  if (queued.empty()) --instances_[task.instance].num_ready;
 }
 
 void StatefulPolicy::rest(SequenceState& state, TimePoint now) {
-  if (state.num_queued > 0 || state.is_running) return;
+  if (!state.queued.empty() || state.is_running) return;
   state.idle_since = now;
   state.idle_place = idle_.insert(idle_.end(), &state);
 }
 
 void StatefulPolicy::on_leave(const Task& task, TimePoint now) {
-  leave_queue(*task.sequence);
+  leave_queue(task);
   rest(*task.sequence, now);
 }
 
 void StatefulPolicy::on_start(std::span<Task* const> tasks) {
   for (const Task* task : tasks) {
-    leave_queue(*task->sequence);
+    leave_queue(*task);
     task->sequence->is_running = true;
   }
 }
@@ -121,7 +134,7 @@ void StatefulPolicy::on_end(std::span<Task* const> tasks, TimePoint now) {
     state.is_running = false;
     if (!is_last_of_sequence(*task)) {
       rest(state, now);
-    } else if (state.num_queued == 0) {
+    } else if (state.queued.empty()) {
       end(state);
     } else {
       // What waits already begins a new sequence, in the place of the old one.
@@ -146,10 +159,9 @@ void StatefulPolicy::end_idle(TimePoint now) {
 StatefulPolicy::Prefix StatefulPolicy::prefix_of(const BatchQueue::Group& group) const {
   const int64_t max_rows = instances_[group.head().instance].range.max;
   Prefix prefix;
-  std::set<const SequenceState*> sequences;
   for (const Task* task : group.tasks) {
-    // A second item of a sequence needs the state that the first one leaves.
-    if (task->rows > max_rows - prefix.rows || !sequences.insert(task->sequence).second) {
+    // An item needs the state that those before it leave, here or in a group of another shape.
+    if (task->rows > max_rows - prefix.rows || task->sequence->queued.front() != task) {
       prefix.is_full = true;
       break;
     }
@@ -171,6 +183,7 @@ Decision StatefulPolicy::decide(const BatchState& state) {
     if (free == state.free_instances.end()) continue;
     Instance& instance = instances_[head.instance];
     const Prefix prefix = prefix_of(groups[i]);
+    if (prefix.count == 0) continue;
     if (instance.num_ready == instance.num_live) instance.complete = state.now;
     // Also what was complete with groups that have run meanwhile.
     const bool is_everyone_here = head.arrival <= instance.complete;

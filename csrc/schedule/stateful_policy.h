@@ -2,6 +2,7 @@
 // one id go to the instance that holds its state, in order, and at most one of them into a batch.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <list>
 #include <optional>
@@ -19,7 +20,7 @@ struct SequenceState {
   std::string key;
   Value request_id;
   size_t instance = 0;
-  int64_t num_queued = 0;
+  std::deque<const Task*> queued;  // in the order in which they must run
   bool is_running = false;
   TimePoint idle_since{};
   std::optional<std::list<SequenceState*>::iterator> idle_place;
@@ -52,8 +53,10 @@ class StatefulPolicy final : public BatchPolicy {
   struct Prefix;
 
   SequenceState& find_or_begin(const Task& task);
+  // The instance with the fewest states, of those that take so many rows.
+  size_t place_for(int64_t rows) const;
   Prefix prefix_of(const BatchQueue::Group& group) const;
-  void leave_queue(SequenceState& state);
+  void leave_queue(const Task& task);
   // Notes that nothing of the sequence is here any more.
   void rest(SequenceState& state, TimePoint now);
   void end(SequenceState& state);
