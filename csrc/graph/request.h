@@ -123,6 +123,7 @@ class Visit final : public Task, public PartialSink {
   Dict carried;
   // How often a Restart has sent it back.
   uint64_t round = 0;
+  Visit* next_in_walk = nullptr;
   // Set by a Restart: where the request goes instead of to the successors.
   const struct RestartTarget* restart = nullptr;
 };
