@@ -97,6 +97,7 @@ def plot(rows: list[Row], names: list[str], folder: Path) -> Path:
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "growth", "font.size": 8})
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     num_columns = min(3, len(names))
     num_lines = -(-len(names) // num_columns)
@@ -118,6 +119,9 @@ def plot(rows: list[Row], names: list[str], folder: Path) -> Path:
         axis.set_ylim(min(low, min(middle) / 3), max(high, max(middle) * 3))
         axis.set_title(f"exponent of the upper half {upper:.2f}", fontsize=8)
         axis.grid(True, lw=0.3)
+        axis.set_xticks(list(sizes), [f"{size:,}" for size in sizes], fontsize=6)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.minorticks_off()  # keeps the file small
     figure.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
