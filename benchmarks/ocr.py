@@ -86,9 +86,10 @@ def text_line(rows: list[Row]) -> str:
         if row["case"] == "hami" and row["texts"] != expected:
             raise SystemExit(f"hami reads {row['texts']}, the package {expected}")
     is_same = all(row["texts"] == expected for row in rows)
+    default = "the same" if is_same else "some of it differently"
     return (
-        f"text: hami reads the same {sum(map(len, expected))} lines as the package with one line a batch; with "
-        f"its default settings the package reads {'the same' if is_same else 'some of it differently'}"
+        f"text: hami reads the same {sum(map(len, expected))} lines as the package with one line a batch; "
+        f"with its default settings the package reads {default}"
     )
 
 

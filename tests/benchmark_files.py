@@ -23,7 +23,7 @@ def load(name: str) -> ModuleType:
         sys.path.remove(str(FOLDER))
 
 
-def run_benchmark(file: str, *options: object, folder: Path, timeout_s: float = 100) -> tuple[str, list[Any]]:
+def run_benchmark(file: str, *options: object, folder: Path, timeout_s: float = 180) -> tuple[str, list[Any]]:
     """Run a benchmark as briefly as it can; return what it printed and its raw rows."""
     raw = folder / "rows.jsonl"
     command = [sys.executable, str(FOLDER / file), *SHORT, *map(str, options), "--json", str(raw)]

@@ -62,6 +62,7 @@ def test_targets_stand_beside_what_was_reached() -> None:
     ]
 
 
+@pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
     printed, rows = run_benchmark("batching.py", "--callers", "16", folder=tmp_path)
 

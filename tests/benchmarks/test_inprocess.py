@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from benchmark_files import load, run_benchmark
 
 inprocess = load("inprocess")
@@ -29,6 +30,7 @@ def test_ratios_compare_with_every_peer() -> None:
     assert text == "one Identity node, 1 callers: hami makes 3.0x plain, 6.0x omniback"
 
 
+@pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
     printed, rows = run_benchmark("inprocess.py", "--callers", "2", folder=tmp_path)
 
