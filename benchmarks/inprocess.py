@@ -18,6 +18,7 @@ from rounds import (
     Row,
     Run,
     machine,
+    median_of,
     numbers,
     options_of,
     peer_versions,
@@ -94,6 +95,18 @@ def ratios(rows: list[Row], systems: list[str]) -> str:
     return "\n".join(lines)
 
 
+def step_line(rows: list[Row]) -> str:
+    """Return what three nodes cost beside one, from the medians of p50 at one caller; else nothing."""
+    one, three = (rows_of(rows, "hami", workload, 1) for workload in ("identity", "chain"))
+    if not one or not three:
+        return ""
+    one_us, three_us = median_of(one, "p50_us"), median_of(three, "p50_us")
+    return (
+        f"three nodes take {three_us / one_us:.2f}x one node (target: at most 2), {three_us:.1f} us "
+        f"(target: at most 7), one node {one_us:.1f} us (target: below 2.5)\n"
+    )
+
+
 def main() -> None:
     parser = options_of(__doc__, 5, 1.0, "of each of the two phases of a run")
     parser.add_argument("--omniback", metavar="PYTHON", help="interpreter of an environment with omniback")
@@ -116,7 +129,7 @@ def main() -> None:
     )
     for workload in workloads:
         print("\n" + workload_table(rows, list(pythons), workload))
-    print("\n" + ratios(rows, list(pythons)))
+    print("\n" + ratios(rows, list(pythons)) + "\n" + step_line(rows), end="")
     rounds.finish()
 
 

@@ -126,7 +126,7 @@ def runs_of(options: argparse.Namespace) -> list[Run]:
 
 
 def main() -> None:
-    parser = options_of(__doc__, 5, 0.0, "unused: a run takes as long as its pictures")
+    parser = options_of(__doc__, 5)
     parser.add_argument("--pictures", type=int, default=16, help="that each reader reads in a round")
     parser.add_argument("--callers", default="1,4,8")
     parser.add_argument(

@@ -30,12 +30,13 @@ Run = Callable[[], Row]
 
 
 def options_of(
-    description: str | None, rounds: int, seconds: float, seconds_help: str
+    description: str | None, rounds: int, seconds: float | None = None, seconds_help: str = ""
 ) -> argparse.ArgumentParser:
-    """Return a parser with the options that all benchmarks have."""
+    """Return a parser with the options that all benchmarks have; one without `seconds` counts otherwise."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--seconds", type=float, default=seconds, help=seconds_help)
+    if seconds is not None:
+        parser.add_argument("--seconds", type=float, default=seconds, help=seconds_help)
     parser.add_argument("--tries", type=int, default=3, help="at most, of a round that others disturb")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there, one a line")
     return parser

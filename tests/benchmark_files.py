@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-SHORT = ["--rounds", "1", "--seconds", "0.05", "--tries", "1"]
+SHORT = ["--rounds", "1", "--tries", "1"]
 
 
 def load(name: str) -> ModuleType:

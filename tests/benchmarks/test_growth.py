@@ -74,7 +74,7 @@ def test_a_plot_is_one_small_file_that_depends_on_the_rows_only(tmp_path: Path) 
 
 @pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
-    printed, rows = run_benchmark("growth.py", "--max-size", 2, folder=tmp_path)
+    printed, rows = run_benchmark("growth.py", "--seconds", 0.05, "--max-size", 2, folder=tmp_path)
 
     for series in growth.SERIES.values():
         assert f"### {series.title}" in printed

@@ -30,9 +30,16 @@ def test_ratios_compare_with_every_peer() -> None:
     assert text == "one Identity node, 1 callers: hami makes 3.0x plain, 6.0x omniback"
 
 
+def test_the_price_of_a_step_needs_both_workloads_at_one_caller() -> None:
+    rows = [row("hami/identity", 1), {**row("hami/chain", 1), "p50_us": 1.5}]
+
+    assert inprocess.step_line(rows).startswith("three nodes take 1.50x one node (target: at most 2), 1.5 us")
+    assert inprocess.step_line(rows[:1]) == ""
+
+
 @pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
-    printed, rows = run_benchmark("inprocess.py", "--callers", "2", folder=tmp_path)
+    printed, rows = run_benchmark("inprocess.py", "--seconds", 0.05, "--callers", "2", folder=tmp_path)
 
     for workload in inprocess.WORKLOADS.values():
         assert f"### {workload}" in printed

@@ -65,7 +65,9 @@ def test_the_kernel_says_how_large_this_process_is() -> None:
 
 @pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
-    printed, rows = run_benchmark("memory.py", "--requests", 200, "--calls", 320, folder=tmp_path)
+    printed, rows = run_benchmark(
+        "memory.py", "--seconds", 0.05, "--requests", 200, "--calls", 320, folder=tmp_path
+    )
 
     for case in (*memory.LOADING, *memory.HELD, *memory.IDLE):
         assert any(row["case"] == case for row in rows), case

@@ -32,7 +32,7 @@ def test_it_says_what_threads_lack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.timeout(200)
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
-    printed, rows = run_benchmark("scaling.py", "--callers", 2, folder=tmp_path)
+    printed, rows = run_benchmark("scaling.py", "--seconds", 0.05, "--callers", 2, folder=tmp_path)
 
     assert [row["case"] for row in rows] == ["processes/1", "processes/2", "threads/1", "threads/2"]
     assert all(row["calls_per_s"] >= 0 and row["own_cores"] > 0 for row in rows)
