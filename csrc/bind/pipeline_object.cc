@@ -217,7 +217,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     std::exception_ptr interruption = look_at_signals(requests);
     const GilRelease no_gil;
     for (const Ref<Request>& request : requests) {
-      while (request->answered.wait() == Event::Wake::kInterrupted) {
+      while (request->answered.wait({}, &request->pipeline->spin()) == Event::Wake::kInterrupted) {
         const GilAcquire gil;
         if (auto raised = look_at_signals(requests)) interruption = raised;
       }

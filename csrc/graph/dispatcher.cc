@@ -177,7 +177,7 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
   Visits ready;
   if (visit->error != nullptr) {
     const std::exception_ptr error = visit->error;
-    std::optional<FailureSite> site = std::move(visit->site);
+    FailureSite::Shared site = std::move(visit->site);
     // The caller's objects go before the caller wakes, unless another branch still needs them.
     visit.reset();
     if (request->num_visits.load(std::memory_order_acquire) == 1) request->forget_input();

@@ -60,7 +60,7 @@ class Request final : public Timed {
   // --- the answer, valid once answered ---
   Dict output;
   std::exception_ptr error;
-  std::optional<FailureSite> site;
+  FailureSite::Shared site;
   Event answered;
 
   bool is_answered() const noexcept { return state_.load(std::memory_order_acquire) != kOpen; }
@@ -71,7 +71,7 @@ class Request final : public Timed {
   bool is_late() const noexcept { return deadline != TimePoint::max() && Clock::now() >= deadline; }
   void succeed() noexcept;
   // Returns whether this was the answer.
-  bool fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
+  bool fail(std::exception_ptr error, FailureSite::Shared site = {}) noexcept;
   // The deadline has passed.
   void expire() noexcept;
   void on_time() noexcept override { expire(); }

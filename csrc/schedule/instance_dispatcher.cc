@@ -290,7 +290,7 @@ void InstanceDispatcher::set_waiting(bool is_waiting) {
 
 void InstanceDispatcher::settle(Aftermath& aftermath, Lock& lock) noexcept {
   lock.unlock();
-  for (BackgroundThread* instance : aftermath.woken) instance->wake.notify_one();
+  for (BackgroundThread* instance : aftermath.woken) instance->wake.set();
   for (Task* task : aftermath.ended) task->finish();
   if (aftermath.has_room_again) {
     for (Operator* upstream : upstreams_) upstream->reconsider();
