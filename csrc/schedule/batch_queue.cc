@@ -27,10 +27,23 @@ void BatchQueue::push(Task& task) {
 }
 
 std::vector<Task*> BatchQueue::pop(size_t group_index, size_t count) {
+  return pop(group_index, count, [](const Task&) { return true; });
+}
+
+std::vector<Task*> BatchQueue::pop(size_t group_index, size_t count,
+                                   const std::function<bool(const Task&)>& can_run) {
   Group& group = groups_[group_index];
-  const auto end = group.tasks.begin() + static_cast<std::ptrdiff_t>(count);
-  std::vector<Task*> taken(group.tasks.begin(), end);
-  group.tasks.erase(group.tasks.begin(), end);
+  std::vector<Task*> taken;
+  auto passed_over = group.tasks.begin();
+  auto place = group.tasks.begin();
+  for (; taken.size() < count; ++place) {
+    if (can_run(**place)) {
+      taken.push_back(*place);
+    } else {
+      *passed_over++ = *place;
+    }
+  }
+  group.tasks.erase(passed_over, place);
   size_ -= count;
   if (!refresh(group)) {
     groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(group_index));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,10 @@ class BatchQueue {
 
   // REQUIRES: arrival, group and order of the task are set.
   void push(Task& task);
-  // Takes the first `count` tasks of a group; the group disappears with its last task.
+  // Takes the first `count` tasks of a group that can run; the group disappears with its last task.
+  // REQUIRES: there are so many.
+  std::vector<Task*> pop(size_t group_index, size_t count,
+                         const std::function<bool(const Task&)>& can_run);
   std::vector<Task*> pop(size_t group_index, size_t count);
   std::vector<Task*> pop_all();
   // Takes out the tasks whose callers have gone.

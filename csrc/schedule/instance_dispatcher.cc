@@ -45,6 +45,7 @@ void InstanceDispatcher::launch() {
 void InstanceDispatcher::set_batching(Duration timeout, std::unique_ptr<BatchPolicy> policy) {
   timeout_ = timeout;
   policy_ = std::move(policy);
+  if (policy_->sees_everything()) traits_.is_inline = false;
 }
 
 BatchRange InstanceDispatcher::batch_range() const { return {1, largest_max_}; }
@@ -237,7 +238,8 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
 }
 
 std::vector<Task*> InstanceDispatcher::take(const Decision& decision, Aftermath& aftermath) {
-  auto tasks = queue_.pop(decision.group, decision.count);
+  auto tasks = queue_.pop(decision.group, decision.count,
+                          [this](const Task& task) { return policy_->can_run(task); });
   const auto abandoned =
       std::ranges::stable_partition(tasks, [](const Task* task) { return !task->is_abandoned(); });
   stats_.num_dropped += std::ssize(abandoned);
