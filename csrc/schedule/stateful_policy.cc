@@ -159,7 +159,7 @@ void StatefulPolicy::end_idle(TimePoint now) {
 StatefulPolicy::Prefix StatefulPolicy::prefix_of(const BatchQueue::Group& group) const {
   const int64_t max_rows = instances_[group.head().instance].range.max;
   Prefix prefix;
-  for (const Task* task : group.tasks) {
+  for (const Task* task = group.first; task != nullptr; task = task->links.next) {
     // An item needs the state that those before it leave, here or in a group of another shape.
     if (task->rows > max_rows - prefix.rows || task->sequence->queued.front() != task) {
       prefix.is_full = true;
@@ -176,18 +176,17 @@ Decision StatefulPolicy::decide(const BatchState& state) {
   end_idle(state.now);
   const TimePoint next_expiry = idle_.empty() ? TimePoint::max() : idle_.front()->idle_since + ttl_;
   Decision decision;
-  const auto& groups = state.queue.groups();
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const Task& head = groups[i].head();
+  for (BatchQueue::Group* group : state.queue.groups()) {
+    const Task& head = group->head();
     const auto free = std::ranges::find(state.free_instances, head.instance);
     if (free == state.free_instances.end()) continue;
     Instance& instance = instances_[head.instance];
-    const Prefix prefix = prefix_of(groups[i]);
+    const Prefix prefix = prefix_of(*group);
     if (prefix.count == 0) continue;
     if (instance.num_ready == instance.num_live) instance.complete = state.now;
     // Also what was complete with groups that have run meanwhile.
     const bool is_everyone_here = head.arrival <= instance.complete;
-    const TimePoint due = groups[i].first_arrival + state.timeout;
+    const TimePoint due = group->first_arrival + state.timeout;
     if (!prefix.is_full && !is_everyone_here && state.now < due) {
       if (decision.action == Decision::Action::kIdle) decision.action = Decision::Action::kWait;
       decision.until = std::min({decision.until, due, next_expiry});
@@ -195,10 +194,13 @@ Decision StatefulPolicy::decide(const BatchState& state) {
     }
     const bool runs_already =
         decision.action == Decision::Action::kRun || decision.action == Decision::Action::kRefuse;
-    if (runs_already && groups[decision.group].head().order <= head.order) continue;
+    if (runs_already && std::pair(decision.group->head().order, decision.group->serial) <
+                            std::pair(head.order, group->serial)) {
+      continue;
+    }
     decision.action =
         prefix.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
-    decision.group = i;
+    decision.group = group;
     decision.count = prefix.count;
     decision.instance = static_cast<size_t>(free - state.free_instances.begin());
     decision.release = prefix.is_full     ? Release::kFull

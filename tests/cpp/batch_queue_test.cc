@@ -81,16 +81,16 @@ TEST_CASE("a group remembers its earliest arrival whatever runs first") {
   Arrivals arrivals("priority");
   arrivals.arrive(0, 5, 0);
   arrivals.arrive(1, 9, 50);
-  CHECK(arrivals.queue.groups()[0].first_arrival == at_ms(5));
-  CHECK(data_of(arrivals.queue.pop(0, 1)) == std::vector<int64_t>{1});
-  CHECK(arrivals.queue.groups()[0].first_arrival == at_ms(5));
+  CHECK(arrivals.queue.first()->first_arrival == at_ms(5));
+  CHECK(data_of(arrivals.queue.pop(arrivals.queue.first(), 1)) == std::vector<int64_t>{1});
+  CHECK(arrivals.queue.first()->first_arrival == at_ms(5));
 }
 
 TEST_CASE("a group goes with its last task") {
   Arrivals arrivals("fifo");
   arrivals.arrive(0, 0);
   CHECK(arrivals.queue.size() == 1);
-  arrivals.queue.pop(0, 1);
+  arrivals.queue.pop(arrivals.queue.first(), 1);
   CHECK(arrivals.queue.empty());
   CHECK(arrivals.queue.groups().empty());
 }

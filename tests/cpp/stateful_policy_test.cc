@@ -50,6 +50,7 @@ struct Node {
                           .all = all,
                           .num_inside = 100,
                           .timeout = timeout,
+                          .num_expected = 0,
                           .grace = {},
                           .last_change = {}});
   }
@@ -127,7 +128,7 @@ TEST_CASE("items of an id go to the instance that holds its state") {
   const size_t home = node.arrive("a", 1).instance;
   CHECK(node.arrive("b", 1).instance != home);
   const Decision decision = node.decide_at(1, {1 - home});
-  CHECK(node.queue.groups()[decision.group].head().instance == 1 - home);
+  CHECK(decision.group->head().instance == 1 - home);
   node.run(decision, 2);
   CHECK(node.decide_at(1000, {1 - home}).action == Action::kIdle);
   CHECK(node.decide_at(1000, {home}).action == Action::kRun);
