@@ -45,7 +45,10 @@ TimePoint time_of_all_here(const BatchState& state) {
 // When this group's head must run although it is not full, and why.
 std::pair<TimePoint, Release> due_time(const BatchState& state, TimePoint all_here,
                                        const BatchQueue::Group& group) {
-  const TimePoint timed_out = group.first_arrival + state.timeout;
+  const bool is_everyone_inside_here = all_here != TimePoint::max();
+  const TimePoint began =
+      is_everyone_inside_here ? std::max(group.first_arrival, state.last_end) : group.first_arrival;
+  const TimePoint timed_out = began + state.timeout;
   if (all_here < timed_out) return {all_here, Release::kEveryoneHere};
   return {timed_out, Release::kTimeout};
 }
@@ -121,7 +124,10 @@ Decision decide(const BatchState& state) {
     queue.set_overdue(state.now - state.timeout);
     next = queue.first_with_rows(max_rows);
     BatchQueue::Group* const overdue = queue.first_overdue();
-    if (next == nullptr || (overdue != nullptr && is_first(*overdue, *next))) next = overdue;
+    // All that have waited longer than since the last end of a batch are due at the same time.
+    const bool waits_from_end = all_here != TimePoint::max() && state.now < state.last_end + state.timeout;
+    const bool runs = overdue != nullptr && !waits_from_end;
+    if (next == nullptr || (runs && is_first(*overdue, *next))) next = overdue;
     if (next == nullptr) next = queue.next_overdue();
   }
   const Decision decision = decide_for(state, max_rows, all_here, *next);

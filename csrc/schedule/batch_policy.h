@@ -24,10 +24,13 @@ struct BatchState {
   // How long an item waits for company at most.
   Duration timeout{};
   // When all who are inside have come: how many of those who were answered are expected back, and
-  // how long after the last change (an arrival, the end of a batch) they are waited for.
+  // how long after the last change (an arrival, the end of a batch) they are waited for. Of the
+  // timeout this uses up only what lies after the end of the last batch: until then the items
+  // waited for an instance, not for company.
   int64_t num_expected = 0;
   Duration grace{};
   TimePoint last_change{};
+  TimePoint last_end{};
 };
 
 // Why a batch ran.

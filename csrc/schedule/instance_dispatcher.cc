@@ -209,7 +209,8 @@ Decision InstanceDispatcher::decide_now(TimePoint now) {
                           .timeout = timeout_,
                           .num_expected = returns_.num_expected(),
                           .grace = patient_until - last_change_,
-                          .last_change = last_change_});
+                          .last_change = last_change_,
+                          .last_end = last_end_});
 }
 
 void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) {

@@ -1,6 +1,7 @@
 #include "schedule/return_estimator.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -41,6 +42,7 @@ void ReturnEstimator::on_arrival(TimePoint now, bool has_company) noexcept {
   note_delay(now);
   if (num_running_ > 0) ++num_meanwhile_;
   if (is_waiting_) ++num_came_;
+  if (counts_as_new_) return;
   if (num_expected_ > 0) --num_expected_;
   if (num_away_ > 0) --num_away_;
 }
@@ -93,6 +95,9 @@ void ReturnEstimator::on_end(int64_t num_items, TimePoint now) noexcept {
     while_running_.add(static_cast<double>(num_meanwhile_), nanoseconds(now - run_began_));
   }
   ends_[num_ends_++ % ends_.size()] = {now, num_items, true};
+  constexpr size_t kFirstEnds = 4;
+  constexpr size_t kSeldom = 4096;
+  counts_as_new_ = num_ends_ <= kFirstEnds || (num_ends_ >= 64 && std::has_single_bit(num_ends_)) || num_ends_ % kSeldom == 0;
   if (is_worthwhile()) {
     const double share = returns_.whole > 0 ? returns_.part / returns_.whole : 1;
     num_away_ += num_items;

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <cstdio>
 
 #include "core/event.h"
 
@@ -45,6 +47,11 @@ class ReturnEstimator {
   // Whether waiting pays at present.
   bool is_worthwhile() const noexcept;
 
+  std::string text() const {
+    char b[300];
+    snprintf(b, 300, "returns %.2f/%.2f waiting %.2f/%.1fus running %.2f/%.1fus trials %d pause %d passed %d gap %.1f delay %.1f", returns_.part, returns_.whole, while_waiting_.part, while_waiting_.whole/1e3, while_running_.part, while_running_.whole/1e3, int(num_trials_left_), int(pause_), int(num_passed_), gaps_.get().count()/1e3, delays_.get().count()/1e3);
+    return b;
+  }
  private:
   // Recent sums: each new entry counts for an eighth.
   struct Recent {
@@ -88,6 +95,10 @@ class ReturnEstimator {
   int64_t num_trials_left_ = 0;
   int64_t pause_ = kLeastPause;
   int64_t num_passed_ = 0;
+
+  // Who comes for the first time is taken for one who comes back, so that two groups of callers who
+  // take turns can look like one. After the first ends, and seldom later, arrivals count as new.
+  bool counts_as_new_ = false;
 
   RecentMedian gaps_;
   RecentMedian delays_;

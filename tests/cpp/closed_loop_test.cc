@@ -34,7 +34,21 @@ SimulatedNode::ComeBack come_back(Way way, std::shared_ptr<std::mt19937> random)
   };
 }
 
-TEST_CASE("explore") {
+TEST_CASE("debug") {
+  for (auto [way, n] : {std::pair{Way::kHttp, 8}, {Way::kHttpOneByOne, 3}, {Way::kHttpOneByOne, 8}}) {
+    auto random = std::make_shared<std::mt19937>(7);
+    SimulatedNode node;
+    node.run_time = microseconds(50);
+    node.come_back = come_back(way, random);
+    for (const Duration d : node.come_back(n)) node.arrive_at(node.now() + d);
+    for (int i = 0; i < 60; ++i) {
+      auto& f = node.run(n);
+      std::printf("n %d batch %.2f held %.1f | worth %d expected %d  %s\n", n, f.mean_batch(), double(f.mean_held_back().count())/1e3, node.returns().is_worthwhile(), int(node.returns().num_expected()), node.returns().text().c_str());
+    }
+  }
+}
+
+TEST_CASE("explore" * doctest::skip(getenv("EXPLORE") == nullptr)) {
   const char* names[] = {"together", "1by1", "http", "http1by1"};
   for (const Way way : {Way::kTogether, Way::kOneByOne, Way::kHttp, Way::kHttpOneByOne})
     for (const auto run : {microseconds(50), microseconds(2000)})

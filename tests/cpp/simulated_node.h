@@ -123,7 +123,8 @@ struct SimulatedNode {
                                         .timeout = timeout,
                                         .num_expected = returns_.num_expected(),
                                         .grace = patient_until - last_change_,
-                                        .last_change = last_change_});
+                                        .last_change = last_change_,
+                                        .last_end = last_end_});
       if (decision.action == Decision::Action::kWait) {
         if (decision.release == Release::kEveryoneHere) returns_.on_wait(now_);
         alarm_ = decision.until;

@@ -184,7 +184,7 @@ TEST_CASE("a state does not end while its item waits or runs") {
   node.begin({"a", "b"});
   node.arrive("a", 0);
   node.arrive("b", 25);
-  auto batch = node.queue.pop(0, 2);
+  auto batch = node.queue.pop(node.queue.first(), 2);
   node.policy.on_start(batch);
   node.policy.decide({.queue = node.queue, .now = at_ms(200), .free = {}, .all = node.all});
   CHECK(node.ended.empty());
