@@ -10,6 +10,14 @@ namespace {
 
 double nanoseconds(Duration duration) noexcept { return static_cast<double>(duration.count()); }
 
+bool looks_for_more(size_t num_ends) noexcept {
+  constexpr size_t kFirst = 4;
+  constexpr size_t kSeldom = 64;
+  constexpr size_t kVerySeldom = 4096;
+  return num_ends <= kFirst || num_ends % kVerySeldom == 0 ||
+         (num_ends >= kSeldom && std::has_single_bit(num_ends));
+}
+
 }  // namespace
 
 void RecentMedian::add(Duration value) noexcept {
@@ -24,6 +32,7 @@ void RecentMedian::add(Duration value) noexcept {
 Duration ReturnEstimator::grace() const noexcept { return std::max(kLeastGrace, 4 * gaps_.get()); }
 
 Duration ReturnEstimator::grace_after_end() const noexcept {
+  if (is_gathering()) return kLongestReturn;
   return std::max(grace(), delays_.get() + delays_.get() / 2);
 }
 
@@ -71,16 +80,18 @@ void ReturnEstimator::on_wait(TimePoint now) noexcept {
 
 void ReturnEstimator::end_wait(TimePoint now, bool is_in_vain) noexcept {
   is_waiting_ = false;
+  if (is_in_vain) forget();
+  if (is_gathering()) {
+    --num_trials_left_;
+    return;
+  }
   const auto came = static_cast<double>(num_came_);
   // A wait that brought what it was for counts as if everybody had come, so that a share that was
   // set too low grows again.
   const auto wanted = is_in_vain ? static_cast<double>(std::max(num_wanted_, num_came_)) : came;
   returns_.add(came, wanted);
   while_waiting_.add(came, nanoseconds(now - wait_began_));
-  if (is_in_vain) forget();
-  if (num_trials_left_ > 0 && --num_trials_left_ == 0) {
-    pause_ = is_worthwhile() ? kLeastPause : std::min(2 * pause_, kLongestPause);
-  }
+  if (num_trials_left_ > 0) --num_trials_left_;
 }
 
 void ReturnEstimator::on_start(TimePoint now, bool is_in_vain) noexcept {
@@ -95,18 +106,17 @@ void ReturnEstimator::on_end(int64_t num_items, TimePoint now) noexcept {
     while_running_.add(static_cast<double>(num_meanwhile_), nanoseconds(now - run_began_));
   }
   ends_[num_ends_++ % ends_.size()] = {now, num_items, true};
-  constexpr size_t kFirstEnds = 4;
-  constexpr size_t kSeldom = 4096;
-  counts_as_new_ = num_ends_ <= kFirstEnds || (num_ends_ >= 64 && std::has_single_bit(num_ends_)) || num_ends_ % kSeldom == 0;
   if (is_worthwhile()) {
     const double share = returns_.whole > 0 ? returns_.part / returns_.whole : 1;
     num_away_ += num_items;
     num_expected_ += std::lround(share * static_cast<double>(num_items));
+    counts_as_new_ = looks_for_more(num_ends_);
     return;
   }
   if (num_trials_left_ == 0 && ++num_passed_ >= pause_) {
     num_passed_ = 0;
     num_trials_left_ = kTrial;
+    pause_ = std::min(2 * pause_, kLongestPause);
   }
   if (num_trials_left_ > 0) {
     num_away_ += num_items;
@@ -114,6 +124,7 @@ void ReturnEstimator::on_end(int64_t num_items, TimePoint now) noexcept {
   } else {
     forget();
   }
+  counts_as_new_ = is_gathering() || looks_for_more(num_ends_);
 }
 
 }  // namespace hami

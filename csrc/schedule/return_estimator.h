@@ -6,8 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-#include <cstdio>
 
 #include "core/event.h"
 
@@ -47,11 +45,6 @@ class ReturnEstimator {
   // Whether waiting pays at present.
   bool is_worthwhile() const noexcept;
 
-  std::string text() const {
-    char b[300];
-    snprintf(b, 300, "returns %.2f/%.2f waiting %.2f/%.1fus running %.2f/%.1fus trials %d pause %d passed %d gap %.1f delay %.1f", returns_.part, returns_.whole, while_waiting_.part, while_waiting_.whole/1e3, while_running_.part, while_running_.whole/1e3, int(num_trials_left_), int(pause_), int(num_passed_), gaps_.get().count()/1e3, delays_.get().count()/1e3);
-    return b;
-  }
  private:
   // Recent sums: each new entry counts for an eighth.
   struct Recent {
@@ -88,8 +81,11 @@ class ReturnEstimator {
   int64_t num_meanwhile_ = 0;  // arrivals since
   Recent while_running_{0, 1e6};
 
-  // Where waiting does not pay it is tried again now and then.
-  static constexpr int64_t kTrial = 12;
+  // Where waiting does not pay it is tried again now and then: callers who come one by one are first
+  // gathered, with patience, and then it is seen whether they stay together.
+  static constexpr int64_t kTrial = 14;
+  static constexpr int64_t kGathering = 2;
+  bool is_gathering() const noexcept { return num_trials_left_ > kTrial - kGathering; }
   static constexpr int64_t kLeastPause = 64;
   static constexpr int64_t kLongestPause = 1024;
   int64_t num_trials_left_ = 0;
