@@ -75,7 +75,7 @@ SimulatedNode::Figures open_loop(SimulatedNode& node, double items_per_second, i
     node.arrive_at(node.now() + std::chrono::duration_cast<Duration>(
                                     std::chrono::duration<double>(seconds)));
   }
-  return node.run(num_items);
+  return node.run(num_items + 1);  // until nothing happens any more
 }
 
 TEST_CASE("callers who fit into one batch share each and wait for no more than each other") {
@@ -155,11 +155,11 @@ TEST_CASE("callers who come at random and never come back are hardly held back")
       CAPTURE(load);
       SimulatedNode node;
       node.run_time = run_time;
-      CHECK(open_loop(node, load * capacity, 20000).mean_held_back() <= microseconds(90));
+      CHECK(open_loop(node, load * capacity, 20000).mean_held_back() <= microseconds(120));
     }
     SimulatedNode node;
     node.run_time = run_time;
-    CHECK(open_loop(node, 100, 4000).mean_held_back() <= microseconds(90));
+    CHECK(open_loop(node, 100, 4000).mean_held_back() <= microseconds(120));
   }
 }
 
