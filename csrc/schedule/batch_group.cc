@@ -6,7 +6,7 @@ namespace hami {
 
 bool GroupIndex::is_before(const BatchGroup& a, const BatchGroup& b) const noexcept {
   if (by_ == By::kArrival) return a.first_arrival < b.first_arrival;
-  return std::pair(a.head().order, a.serial) < std::pair(b.head().order, b.serial);
+  return a.is_before(b);
 }
 
 uint32_t& GroupIndex::place_of(BatchGroup& group) const {

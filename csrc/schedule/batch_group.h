@@ -22,6 +22,11 @@ struct BatchGroup {
   TimePoint first_arrival{};  // the earliest arrival among them
 
   Task& head() const noexcept { return *first; }
+  // Whether it goes first when both can run.
+  bool is_before(const BatchGroup& other) const noexcept {
+    return head().order < other.head().order ||
+           (head().order == other.head().order && serial < other.serial);
+  }
 
   // The rest belongs to the queue.
   Task* oldest = nullptr;  // by `arrival`, where that is not the order

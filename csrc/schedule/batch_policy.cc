@@ -53,10 +53,6 @@ std::pair<TimePoint, Release> due_time(const BatchState& state, TimePoint all_he
   return {timed_out, Release::kTimeout};
 }
 
-bool is_first(const BatchQueue::Group& a, const BatchQueue::Group& b) {
-  return std::pair(a.head().order, a.serial) < std::pair(b.head().order, b.serial);
-}
-
 // The decision for one group alone; idle while it needs an instance that is busy.
 Decision decide_for(const BatchState& state, int64_t max_rows, TimePoint all_here,
                     BatchQueue::Group& group) {
@@ -92,7 +88,7 @@ Decision decide_for_each(const BatchState& state, int64_t max_rows, TimePoint al
     const bool best_is_wait = best.action == Decision::Action::kWait;
     const bool is_better = best.action == Decision::Action::kIdle ||
                            (is_wait ? best_is_wait && decision.until < best.until
-                                    : best_is_wait || is_first(*group, *best.group));
+                                    : best_is_wait || group->is_before(*best.group));
     if (is_better) best = decision;
   }
   return best;
@@ -127,7 +123,7 @@ Decision decide(const BatchState& state) {
     // All that have waited longer than since the last end of a batch are due at the same time.
     const bool waits_from_end = all_here != TimePoint::max() && state.now < state.last_end + state.timeout;
     const bool runs = overdue != nullptr && !waits_from_end;
-    if (next == nullptr || (runs && is_first(*overdue, *next))) next = overdue;
+    if (next == nullptr || (runs && overdue->is_before(*next))) next = overdue;
     if (next == nullptr) next = queue.next_overdue();
   }
   const Decision decision = decide_for(state, max_rows, all_here, *next);

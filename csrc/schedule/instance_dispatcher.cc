@@ -238,7 +238,7 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
     returns_.on_start(now, decision.release != Release::kFull && returns_.num_expected() > 0);
     instance.is_busy = true;
     ++num_releases_[static_cast<size_t>(decision.release)];
-    if (&instance != self) aftermath.woken.push_back(&instance);
+    if (&instance != self) aftermath.wake(&instance);
   }
 }
 
@@ -304,7 +304,7 @@ void InstanceDispatcher::set_alarm(TimePoint until, std::span<BackgroundThread* 
   auto chosen = std::ranges::find(free, self);
   if (chosen == free.end()) chosen = free.begin();
   (*chosen)->alarm = until;
-  if (*chosen != self) aftermath.woken.push_back(*chosen);
+  if (*chosen != self) aftermath.wake(*chosen);
 }
 
 void InstanceDispatcher::set_waiting(bool is_waiting) {
@@ -315,7 +315,8 @@ void InstanceDispatcher::set_waiting(bool is_waiting) {
 
 void InstanceDispatcher::settle(Aftermath& aftermath, Lock& lock) noexcept {
   lock.unlock();
-  for (BackgroundThread* instance : aftermath.woken) instance->wake.notify_one();
+  if (aftermath.woken != nullptr) aftermath.woken->wake.notify_one();
+  for (BackgroundThread* instance : aftermath.also_woken) instance->wake.notify_one();
   for (Task* task : aftermath.ended) task->finish();
   if (aftermath.has_room_again) {
     for (Operator* upstream : upstreams_) upstream->reconsider();

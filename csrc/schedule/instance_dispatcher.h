@@ -57,9 +57,19 @@ class InstanceDispatcher final : public Operator,
   using Lock = std::unique_lock<std::mutex>;
   // What a change of state sets in motion once the lock is released.
   struct Aftermath {
-    std::vector<Task*> ended;              // to be finished: dropped or refused
-    std::vector<BackgroundThread*> woken;  // to look at their assignment or alarm
+    std::vector<Task*> ended;           // to be finished: dropped or refused
+    BackgroundThread* woken = nullptr;  // to look at its assignment or alarm
+    std::vector<BackgroundThread*> also_woken;
     bool has_room_again = false;
+
+    // Mostly it is one, and one needs no memory.
+    void wake(BackgroundThread* instance) {
+      if (woken == nullptr) {
+        woken = instance;
+      } else {
+        also_woken.push_back(instance);
+      }
+    }
   };
 
   // The instances that could start a batch now; kept, so that finding them allocates nothing.

@@ -54,7 +54,7 @@ void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
 }
 
 void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
-  instance.running = std::exchange(instance.assigned, {});
+  instance.running.swap(instance.assigned);  // which leaves their memory in place
   instance.alarm = TimePoint::max();
   const TimePoint start = instance.run_start = Clock::now();
   int64_t rows = 0;
@@ -74,7 +74,8 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   run_.add(end - start);
   lock.lock();
   instance.is_hung = false;
-  const std::vector<Task*> tasks = std::exchange(instance.running, {});
+  const std::vector<Task*>& tasks = instance.answered;
+  instance.answered.swap(instance.running);
   policy_->on_end(tasks, end);
   // Before the first answer, so that no caller comes back before it is expected.
   returns_.on_end(std::ssize(tasks), end);
@@ -84,6 +85,7 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   // Callers are answered before the next decision, so that they can be back in time for it.
   lock.unlock();
   for (Task* task : tasks) task->finish();
+  instance.answered.clear();
   lock.lock();
   instance.is_busy = false;
   last_end_ = last_change_ = Clock::now();
@@ -136,7 +138,7 @@ void InstanceDispatcher::close() noexcept {
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
   for (const auto& instance : instances_) {
-    aftermath.woken.push_back(instance.get());
+    aftermath.wake(instance.get());
     for (Task* task : instance->running) early_failures.push_back(task->early_failure(closed));
     // What was handed over and has not begun is queued as well.
     if (!instance->assigned.empty()) instance->is_busy = false;

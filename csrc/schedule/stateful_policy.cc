@@ -174,39 +174,54 @@ StatefulPolicy::Prefix StatefulPolicy::prefix_of(const BatchQueue::Group& group)
 
 Decision StatefulPolicy::decide(const BatchState& state) {
   end_idle(state.now);
-  const TimePoint next_expiry = idle_.empty() ? TimePoint::max() : idle_.front()->idle_since + ttl_;
-  Decision decision;
-  for (BatchQueue::Group* group : state.queue.groups()) {
-    const Task& head = group->head();
-    const auto free = std::ranges::find(state.free_instances, head.instance);
-    if (free == state.free_instances.end()) continue;
-    Instance& instance = instances_[head.instance];
-    const Prefix prefix = prefix_of(*group);
-    if (prefix.count == 0) continue;
-    if (instance.num_ready == instance.num_live) instance.complete = state.now;
-    // Also what was complete with groups that have run meanwhile.
-    const bool is_everyone_here = head.arrival <= instance.complete;
-    const TimePoint due = group->first_arrival + state.timeout;
-    if (!prefix.is_full && !is_everyone_here && state.now < due) {
-      if (decision.action == Decision::Action::kIdle) decision.action = Decision::Action::kWait;
-      decision.until = std::min({decision.until, due, next_expiry});
-      continue;
-    }
-    const bool runs_already =
-        decision.action == Decision::Action::kRun || decision.action == Decision::Action::kRefuse;
-    if (runs_already && std::pair(decision.group->head().order, decision.group->serial) <
-                            std::pair(head.order, group->serial)) {
-      continue;
-    }
-    decision.action =
-        prefix.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
-    decision.group = group;
-    decision.count = prefix.count;
-    decision.instance = static_cast<size_t>(free - state.free_instances.begin());
-    decision.release = prefix.is_full     ? Release::kFull
-                       : is_everyone_here ? Release::kEveryoneHere
-                                          : Release::kTimeout;
+  if (state.queue.empty()) return {};
+  // With a backlog the very first can run, and then nobody else needs to be looked at.
+  const Decision first = decide_for(state, *state.queue.first());
+  if (first.action != Decision::Action::kIdle && first.action != Decision::Action::kWait) {
+    return first;
   }
+  const TimePoint next_expiry = idle_.empty() ? TimePoint::max() : idle_.front()->idle_since + ttl_;
+  Decision best;
+  for (BatchQueue::Group* group : state.queue.groups()) {
+    Decision decision = decide_for(state, *group);
+    if (decision.action == Decision::Action::kIdle) continue;
+    const bool best_runs =
+        best.action == Decision::Action::kRun || best.action == Decision::Action::kRefuse;
+    if (decision.action == Decision::Action::kWait) {
+      if (best_runs) continue;
+      decision.until = std::min({decision.until, best.until, next_expiry});
+      best = decision;
+    } else if (!best_runs || group->is_before(*best.group)) {
+      best = decision;
+    }
+  }
+  return best;
+}
+
+Decision StatefulPolicy::decide_for(const BatchState& state, BatchQueue::Group& group) {
+  Decision decision{.group = &group};
+  const Task& head = group.head();
+  const auto free = std::ranges::find(state.free_instances, head.instance);
+  if (free == state.free_instances.end()) return decision;
+  Instance& instance = instances_[head.instance];
+  const Prefix prefix = prefix_of(group);
+  if (prefix.count == 0) return decision;
+  if (instance.num_ready == instance.num_live) instance.complete = state.now;
+  // Also what was complete with groups that have run meanwhile.
+  const bool is_everyone_here = head.arrival <= instance.complete;
+  const TimePoint due = group.first_arrival + state.timeout;
+  decision.release = Release::kTimeout;
+  if (!prefix.is_full && !is_everyone_here && state.now < due) {
+    decision.action = Decision::Action::kWait;
+    decision.until = due;
+    return decision;
+  }
+  if (is_everyone_here) decision.release = Release::kEveryoneHere;
+  if (prefix.is_full) decision.release = Release::kFull;
+  decision.action =
+      prefix.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
+  decision.count = prefix.count;
+  decision.instance = static_cast<size_t>(free - state.free_instances.begin());
   return decision;
 }
 
