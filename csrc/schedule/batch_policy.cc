@@ -69,8 +69,18 @@ Decision decide_for(const BatchState& state, int64_t max_rows, TimePoint all_her
   }
   const Prefix prefix = prefix_that_fits(group, max_rows);
   const auto instance = best_fit(state.free, prefix.rows);
-  // Too few rows for the free instances, while a busy one would take them.
-  if (!instance && best_fit(state.all, prefix.rows)) return decision;
+  if (!instance) {
+    // Too few rows for the free instances, while a busy one would take them.
+    if (best_fit(state.all, prefix.rows)) return decision;
+    // Too few for any: whoever comes in time saves them, and be it a stranger.
+    const TimePoint last_chance = group.first_arrival + state.timeout;
+    if (!prefix.is_full && state.now < last_chance) {
+      decision.action = Decision::Action::kWait;
+      decision.until = last_chance;
+      decision.release = Release::kTimeout;
+      return decision;
+    }
+  }
   decision.action = instance ? Decision::Action::kRun : Decision::Action::kRefuse;
   decision.count = prefix.count;
   decision.instance = instance.value_or(0);
@@ -78,7 +88,8 @@ Decision decide_for(const BatchState& state, int64_t max_rows, TimePoint all_her
   return decision;
 }
 
-// Looks at every group: for the rare case that one which would be next needs a busy instance.
+// Looks at every group: for the rare case that one which would be next needs a busy instance or
+// more rows.
 Decision decide_for_each(const BatchState& state, int64_t max_rows, TimePoint all_here) {
   Decision best;
   for (BatchQueue::Group* group : state.queue.groups()) {
@@ -114,6 +125,7 @@ Decision decide(const BatchState& state) {
   const int64_t max_rows = std::ranges::max(state.free, {}, &BatchRange::max).max;
   const TimePoint all_here = time_of_all_here(state);
   BatchQueue::Group* next = nullptr;
+  bool is_due = true;
   if (all_here <= state.now) {
     next = queue.first();
   } else {
@@ -123,11 +135,15 @@ Decision decide(const BatchState& state) {
     // All that have waited longer than since the last end of a batch are due at the same time.
     const bool waits_from_end = all_here != TimePoint::max() && state.now < state.last_end + state.timeout;
     const bool runs = overdue != nullptr && !waits_from_end;
-    if (next == nullptr || (runs && overdue->is_before(*next))) next = overdue;
-    if (next == nullptr) next = queue.next_overdue();
+    if (runs && (next == nullptr || overdue->is_before(*next))) next = overdue;
+    is_due = next != nullptr;
+    // The one that waits for the shortest time still; those that are overdue wait from the end.
+    if (!is_due) next = overdue != nullptr ? overdue : queue.next_overdue();
   }
   const Decision decision = decide_for(state, max_rows, all_here, *next);
-  if (decision.action != Decision::Action::kIdle) return decision;
+  const bool is_as_expected = decision.action == Decision::Action::kWait ? !is_due
+                                                                        : decision.action != Decision::Action::kIdle;
+  if (is_as_expected) return decision;
   return decide_for_each(state, max_rows, all_here);
 }
 

@@ -42,7 +42,7 @@ struct Decision {
   enum class Action {
     kIdle,    // nothing can run until something arrives or an instance frees
     kWait,    // look again at `until`
-    kRun,     // `count` tasks of group `group` on the free instance `instance`
+    kRun,     // the first `count` tasks of group `group` that can run, on the free `instance`
     kRefuse,  // the same tasks fit no instance at all: fewer rows than every `min`
   };
   Action action = Action::kIdle;
@@ -61,6 +61,10 @@ class BatchPolicy {
  public:
   virtual ~BatchPolicy() = default;
   virtual Decision decide(const BatchState& state) { return hami::decide(state); }
+  // False for a task that is passed over: it waits for another one, whatever its place.
+  virtual bool can_run(const Task&) const { return true; }
+  // Whether it must see every task, so that none may run without going through the queue.
+  virtual bool sees_everything() const noexcept { return false; }
 
   // A task enters the queue; it may be given another group. What this throws is the task's error.
   virtual void on_arrival(Task&, TimePoint) {}

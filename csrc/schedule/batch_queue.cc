@@ -150,23 +150,11 @@ void BatchQueue::unlink(Group& group, Task& task) {
   group.rows -= task.rows;
 }
 
-void BatchQueue::pop(Group& group, size_t count, std::vector<Task*>& taken) {
-  for (size_t i = 0; i < count; ++i) {
-    taken.push_back(group.first);
-    unlink(group, *group.first);
-  }
-  refresh(group);
-}
-
-std::vector<Task*> BatchQueue::pop(Group* group, size_t count) {
-  std::vector<Task*> taken;
-  pop(*group, count, taken);
-  return taken;
-}
-
 std::vector<Task*> BatchQueue::pop_all() {
   std::vector<Task*> taken;
-  while (Group* group = first()) pop(*group, group->size, taken);
+  while (Group* group = first()) {
+    pop(*group, group->size, taken, [](const Task&) { return true; });
+  }
   return taken;
 }
 

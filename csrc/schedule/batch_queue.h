@@ -25,9 +25,30 @@ class BatchQueue {
 
   // REQUIRES: arrival, group and order of the task are set.
   void push(Task& task);
-  // Appends the first `count` tasks of a group; the group disappears with its last task.
-  void pop(Group& group, size_t count, std::vector<Task*>& taken);
-  std::vector<Task*> pop(Group* group, size_t count);
+  // Appends the first `count` tasks of a group that `can_run`; the group disappears with its last
+  // task. REQUIRES: there are so many.
+  template <class CanRun>
+  void pop(Group& group, size_t count, std::vector<Task*>& taken, CanRun&& can_run) {
+    for (Task* task = group.first; count > 0;) {
+      Task* const next = task->links.next;
+      if (can_run(*task)) {
+        taken.push_back(task);
+        unlink(group, *task);
+        --count;
+      }
+      task = next;
+    }
+    refresh(group);
+  }
+  template <class CanRun>
+  std::vector<Task*> pop(Group* group, size_t count, CanRun&& can_run) {
+    std::vector<Task*> taken;
+    pop(*group, count, taken, can_run);
+    return taken;
+  }
+  std::vector<Task*> pop(Group* group, size_t count) {
+    return pop(group, count, [](const Task&) { return true; });
+  }
   std::vector<Task*> pop_all();
   // Takes out the tasks whose callers have gone.
   std::vector<Task*> remove_abandoned();

@@ -47,6 +47,7 @@ void InstanceDispatcher::launch() {
 void InstanceDispatcher::set_batching(Duration timeout, std::unique_ptr<BatchPolicy> policy) {
   timeout_ = timeout;
   policy_ = std::move(policy);
+  if (policy_->sees_everything()) traits_.is_inline = false;
 }
 
 BatchRange InstanceDispatcher::batch_range() const { return {1, largest_max_}; }
@@ -244,7 +245,8 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
 
 void InstanceDispatcher::take(const Decision& decision, std::vector<Task*>& tasks,
                               Aftermath& aftermath) {
-  queue_.pop(*decision.group, decision.count, tasks);
+  queue_.pop(*decision.group, decision.count, tasks,
+             [this](const Task& task) { return policy_->can_run(task); });
   std::erase_if(tasks, [&](Task* task) {
     if (!task->is_abandoned()) return false;
     ++stats_.num_dropped;

@@ -40,7 +40,10 @@ bool is_last_of_sequence(const Task& task) {
 
 }  // namespace
 
-struct StatefulPolicy::Prefix {
+// The items of a group that can run together now.
+struct StatefulPolicy::Batch {
+  const Task* head = nullptr;
+  TimePoint first_arrival = TimePoint::max();
   size_t count = 0;
   int64_t rows = 0;
   bool is_full = false;  // nothing that arrives later could join
@@ -84,7 +87,8 @@ void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
   SequenceState& state = find_or_begin(task);
   Instance& instance = instances_[state.instance];
   if (task.rows > instance.range.max) {
-    if (state.queued.empty() && !state.is_running && !state.idle_place) end(state);
+    // A state that would begin here has nothing yet that could end.
+    if (state.queued.empty() && !state.is_running && !state.idle_place) forget(state);
     throw Error(ErrorKind::kRequest, "request-too-large",
                 "the instance that holds the state of this request takes " +
                     quoted(std::to_string(instance.range.max)) + " rows at once, the request has " +
@@ -92,12 +96,7 @@ void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
                 "send fewer rows at a time");
   }
   if (state.idle_place) idle_.erase(*std::exchange(state.idle_place, std::nullopt));
-  if (state.queued.empty()) {
-    ++instance.num_ready;
-  } else {
-    // Whatever the scheduler says of an item, it needs the state that those before it leave.
-    task.order = std::max(task.order, state.queued.back()->order);
-  }
+  if (state.queued.empty()) ++instance.num_ready;
   state.queued.push_back(&task);
   task.sequence = &state;
   task.instance = state.instance;
@@ -144,9 +143,13 @@ void StatefulPolicy::on_end(std::span<Task* const> tasks, TimePoint now) {
 }
 
 void StatefulPolicy::end(SequenceState& state) {
+  on_state_end_(state.request_id);
+  forget(state);
+}
+
+void StatefulPolicy::forget(SequenceState& state) {
   --instances_[state.instance].num_live;
   if (state.idle_place) idle_.erase(*state.idle_place);
-  on_state_end_(state.request_id);
   states_.erase(std::string(state.key));
 }
 
@@ -156,73 +159,82 @@ void StatefulPolicy::end_idle(TimePoint now) {
 
 // --- decision ---
 
-StatefulPolicy::Prefix StatefulPolicy::prefix_of(const BatchQueue::Group& group) const {
-  const int64_t max_rows = instances_[group.head().instance].range.max;
-  Prefix prefix;
+StatefulPolicy::Batch StatefulPolicy::batch_of(const BatchQueue::Group& group) const {
+  const Instance& instance = instances_[group.head().instance];
+  Batch batch;
   for (const Task* task = group.first; task != nullptr; task = task->links.next) {
-    // An item needs the state that those before it leave, here or in a group of another shape.
-    if (task->rows > max_rows - prefix.rows || task->sequence->queued.front() != task) {
-      prefix.is_full = true;
-      break;
-    }
-    prefix.rows += task->rows;
-    ++prefix.count;
+    // Every sequence has one item at most that can run, so that behind those there is no other.
+    if (static_cast<int64_t>(batch.count) == instance.num_ready) break;
+    if (!can_run(*task)) continue;
+    batch.is_full = task->rows > instance.range.max - batch.rows;
+    if (batch.is_full) break;
+    if (batch.head == nullptr) batch.head = task;
+    batch.first_arrival = std::min(batch.first_arrival, task->arrival);
+    batch.rows += task->rows;
+    ++batch.count;
   }
-  prefix.is_full |= prefix.rows == max_rows;
-  return prefix;
+  batch.is_full |= batch.rows == instance.range.max;
+  return batch;
 }
 
 Decision StatefulPolicy::decide(const BatchState& state) {
   end_idle(state.now);
   if (state.queue.empty()) return {};
-  // With a backlog the very first can run, and then nobody else needs to be looked at.
-  const Decision first = decide_for(state, *state.queue.first());
-  if (first.action != Decision::Action::kIdle && first.action != Decision::Action::kWait) {
-    return first;
-  }
+  // With a backlog the very first item can run, and then nobody else needs to be looked at.
+  const Choice first = choice_of(state, *state.queue.first());
+  if (first.runs() && first.head == &first.decision.group->head()) return first.decision;
   const TimePoint next_expiry = idle_.empty() ? TimePoint::max() : idle_.front()->idle_since + ttl_;
-  Decision best;
+  Choice best;
   for (BatchQueue::Group* group : state.queue.groups()) {
-    Decision decision = decide_for(state, *group);
-    if (decision.action == Decision::Action::kIdle) continue;
-    const bool best_runs =
-        best.action == Decision::Action::kRun || best.action == Decision::Action::kRefuse;
-    if (decision.action == Decision::Action::kWait) {
-      if (best_runs) continue;
-      decision.until = std::min({decision.until, best.until, next_expiry});
-      best = decision;
-    } else if (!best_runs || group->is_before(*best.group)) {
-      best = decision;
+    Choice choice = choice_of(state, *group);
+    if (choice.decision.action == Decision::Action::kIdle) continue;
+    if (!choice.runs()) {
+      if (best.runs()) continue;
+      TimePoint& until = choice.decision.until;
+      until = std::min({until, best.decision.until, next_expiry});
+      best = choice;
+    } else if (!best.runs() || choice.is_before(best)) {
+      best = choice;
     }
   }
-  return best;
+  return best.decision;
 }
 
-Decision StatefulPolicy::decide_for(const BatchState& state, BatchQueue::Group& group) {
-  Decision decision{.group = &group};
-  const Task& head = group.head();
-  const auto free = std::ranges::find(state.free_instances, head.instance);
-  if (free == state.free_instances.end()) return decision;
-  Instance& instance = instances_[head.instance];
-  const Prefix prefix = prefix_of(group);
-  if (prefix.count == 0) return decision;
+bool StatefulPolicy::Choice::runs() const noexcept {
+  return decision.action == Decision::Action::kRun || decision.action == Decision::Action::kRefuse;
+}
+
+bool StatefulPolicy::Choice::is_before(const Choice& other) const noexcept {
+  return std::pair(head->order, decision.group->serial) <
+         std::pair(other.head->order, other.decision.group->serial);
+}
+
+StatefulPolicy::Choice StatefulPolicy::choice_of(const BatchState& state,
+                                                 BatchQueue::Group& group) {
+  const size_t home = group.head().instance;
+  const auto free = std::ranges::find(state.free_instances, home);
+  if (free == state.free_instances.end()) return {};
+  Instance& instance = instances_[home];
+  const Batch batch = batch_of(group);
+  if (batch.count == 0) return {};
   if (instance.num_ready == instance.num_live) instance.complete = state.now;
   // Also what was complete with groups that have run meanwhile.
-  const bool is_everyone_here = head.arrival <= instance.complete;
-  const TimePoint due = group.first_arrival + state.timeout;
-  decision.release = Release::kTimeout;
-  if (!prefix.is_full && !is_everyone_here && state.now < due) {
+  const bool is_everyone_here = batch.head->arrival <= instance.complete;
+  const TimePoint due = batch.first_arrival + state.timeout;
+  Choice choice{{.group = &group, .count = batch.count}, batch.head};
+  Decision& decision = choice.decision;
+  decision.release = batch.is_full      ? Release::kFull
+                     : is_everyone_here ? Release::kEveryoneHere
+                                        : Release::kTimeout;
+  if (decision.release == Release::kTimeout && state.now < due) {
     decision.action = Decision::Action::kWait;
     decision.until = due;
-    return decision;
+    return choice;
   }
-  if (is_everyone_here) decision.release = Release::kEveryoneHere;
-  if (prefix.is_full) decision.release = Release::kFull;
   decision.action =
-      prefix.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
-  decision.count = prefix.count;
+      batch.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
   decision.instance = static_cast<size_t>(free - state.free_instances.begin());
-  return decision;
+  return choice;
 }
 
 }  // namespace hami

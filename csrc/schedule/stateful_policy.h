@@ -35,6 +35,10 @@ class StatefulPolicy final : public BatchPolicy {
 
   // A batch waits for all live ids of its instance, up to the timeout.
   Decision decide(const BatchState& state) override;
+  // Whatever the scheduler says of an item, it needs the state that those before it leave, in its
+  // group or in one of another shape.
+  bool can_run(const Task& task) const override { return task.sequence->queued.front() == &task; }
+  bool sees_everything() const noexcept override { return true; }
   void on_arrival(Task& task, TimePoint now) override;
   void on_leave(const Task& task, TimePoint now) override;
   void on_start(std::span<Task* const> tasks) override;
@@ -50,18 +54,26 @@ class StatefulPolicy final : public BatchPolicy {
     int64_t num_ready = 0;                  // those with an item in the queue
     TimePoint complete = TimePoint::min();  // when all of them had one the last time
   };
-  struct Prefix;
+  struct Batch;
 
   SequenceState& find_or_begin(const Task& task);
   // The instance with the fewest states, of those that take so many rows.
   size_t place_for(int64_t rows) const;
-  Prefix prefix_of(const BatchQueue::Group& group) const;
+  Batch batch_of(const BatchQueue::Group& group) const;
   // The decision for one group alone; idle while it must wait for others or for its instance.
-  Decision decide_for(const BatchState& state, BatchQueue::Group& group);
+  struct Choice {
+    Decision decision;
+    const Task* head = nullptr;  // the first of those that would run
+
+    bool runs() const noexcept;
+    bool is_before(const Choice& other) const noexcept;
+  };
+  Choice choice_of(const BatchState& state, BatchQueue::Group& group);
   void leave_queue(const Task& task);
   // Notes that nothing of the sequence is here any more.
   void rest(SequenceState& state, TimePoint now);
   void end(SequenceState& state);
+  void forget(SequenceState& state);
   void end_idle(TimePoint now);
 
   std::vector<Instance> instances_;

@@ -131,7 +131,7 @@ struct SimulatedNode {
       }
       if (decision.action != Decision::Action::kRun) return;
       Running& one = running_[free[decision.instance]];
-      queue_.pop(*decision.group, decision.count, one.tasks);
+      one.tasks = queue_.pop(decision.group, decision.count);
       one.end = now_ + run_time;
       returns_.on_start(now_,
                         decision.release != Release::kFull && returns_.num_expected() > 0);

@@ -26,15 +26,23 @@ struct Node {
   Duration timeout = milliseconds(50);
 
   explicit Node(size_t num_instances = 1, int64_t max = 4, Duration ttl = milliseconds(1000))
-      : all(num_instances, BatchRange{1, max}),
+      : Node(std::vector(num_instances, BatchRange{1, max}), ttl) {}
+  explicit Node(std::vector<BatchRange> ranges, Duration ttl = milliseconds(1000))
+      : all(std::move(ranges)),
         policy(all, ttl, [this](const Value& id) { ended.emplace_back(id.as_text()); }) {}
 
   FakeTask& arrive(const std::string& id, int64_t ms, bool is_last = false, int64_t rows = 1) {
-    FakeTask& task = tasks.emplace_back(0, 0, rows);
+    return arrive_in(0, ms, id, ms, is_last, rows);
+  }
+
+  // With a shape, and a place in the scheduler's order, of its own.
+  FakeTask& arrive_in(size_t group, int64_t order, const std::string& id, int64_t ms,
+                      bool is_last = false, int64_t rows = 1) {
+    FakeTask& task = tasks.emplace_back(0, group, rows);
     task.dict.put(keys::request_id, Value::str(id));
     if (is_last) task.dict.put(keys::request_end, Value(true));
     task.arrival = at_ms(ms);
-    task.order = ms;
+    task.order = order;
     policy.on_arrival(task, task.arrival);
     queue.push(task);
     return task;
@@ -57,7 +65,8 @@ struct Node {
 
   // Runs what was decided, until `ms`.
   std::vector<Task*> run(const Decision& decision, int64_t ms) {
-    auto batch = queue.pop(decision.group, decision.count);
+    auto batch = queue.pop(decision.group, decision.count,
+                           [this](const Task& task) { return policy.can_run(task); });
     policy.on_start(batch);
     policy.on_end(batch, at_ms(ms));
     return batch;
@@ -230,6 +239,112 @@ TEST_CASE("an item larger than its instance is refused and leaves no state behin
   Node node(1, 4);
   CHECK_THROWS_AS(node.arrive("a", 0, false, 5), const Error&);
   CHECK(node.policy.num_states() == 0);
+  CHECK(node.ended.empty());  // what others keep under the id is not theirs to lose
+}
+
+TEST_CASE("an item too large for the home of its sequence leaves the sequence as it was") {
+  Node node(std::vector<BatchRange>{{1, 2}, {1, 8}});
+  node.arrive("a", 0);
+  CHECK_THROWS_AS(node.arrive("a", 0, false, 5), const Error&);
+  CHECK(node.policy.num_states() == 1);
+  CHECK(node.run(node.decide_at(0), 1).size() == 1);
+  CHECK_THROWS_AS(node.arrive("a", 2, false, 5), const Error&);
+  CHECK(node.policy.num_states() == 1);
+  CHECK(node.ended.empty());
+}
+
+TEST_CASE("a new id goes to the emptiest instance of those that take its rows") {
+  Node node(std::vector<BatchRange>{{1, 2}, {1, 8}, {1, 4}});
+  CHECK(node.arrive("five", 0, false, 5).instance == 1);
+  CHECK(node.arrive("seven", 0, false, 7).instance == 1);  // the others are empty, and too small
+  CHECK(node.arrive("three", 0, false, 3).instance == 2);
+  CHECK(node.arrive("small", 0).instance == 0);
+  CHECK(node.arrive("smaller", 0).instance == 0);
+  CHECK(node.arrive("four", 0, false, 4).instance == 2);
+}
+
+TEST_CASE("a place that was left by its state is empty again") {
+  Node node(2);
+  node.begin({"a", "b", "c"});
+  const size_t home = node.arrive("b", 1, true).instance;
+  node.run(node.decide_at(100, {home}), 101);
+  CHECK(node.arrive("d", 102).instance == home);
+}
+
+TEST_CASE("items of an id run as they arrived whatever the scheduler says") {
+  Node node;
+  FakeTask& first = node.arrive_in(0, 9, "a", 1);
+  FakeTask& second = node.arrive_in(0, 1, "a", 2);
+  FakeTask& third = node.arrive_in(0, 5, "a", 3);
+  for (FakeTask* task : {&first, &second, &third}) {
+    CHECK(node.run(node.decide_at(3), 3) == std::vector<Task*>{task});
+  }
+}
+
+TEST_CASE("among different ids the scheduler's order counts, also for what had to wait") {
+  Node node(1, 1);
+  FakeTask& first = node.arrive_in(0, 5, "a", 1);
+  FakeTask& urgent = node.arrive_in(0, 1, "a", 2);
+  FakeTask& other = node.arrive_in(0, 7, "b", 3);
+  for (FakeTask* task : {&first, &urgent, &other}) {
+    CHECK(node.run(node.decide_at(3), 3) == std::vector<Task*>{task});
+  }
+}
+
+TEST_CASE("an item whose predecessor leaves takes its own place in the order") {
+  Node node(1, 1);
+  FakeTask& first = node.arrive_in(0, 9, "a", 1);
+  FakeTask& urgent = node.arrive_in(0, 1, "a", 2);
+  node.arrive_in(0, 5, "b", 3);
+  first.is_gone = true;
+  for (Task* gone : node.queue.remove_abandoned()) node.policy.on_leave(*gone, at_ms(4));
+  CHECK(node.run(node.decide_at(4), 4) == std::vector<Task*>{&urgent});
+}
+
+TEST_CASE("an item waits while an earlier one of its id waits in a group of another shape") {
+  Node node;
+  FakeTask& first = node.arrive_in(1, 9, "a", 1);
+  FakeTask& second = node.arrive_in(2, 1, "a", 2);
+  FakeTask& third = node.arrive_in(1, 3, "a", 3);
+  for (FakeTask* task : {&first, &second, &third}) {
+    CHECK(node.run(node.decide_at(3), 3) == std::vector<Task*>{task});
+  }
+}
+
+TEST_CASE("an item that waits for another shape holds up nobody of its own") {
+  Node node;
+  node.begin({"a", "b", "c"});
+  node.arrive_in(1, 9, "a", 40);                   // waits for company until 90
+  node.arrive_in(2, 1, "a", 41);                   // waits for it
+  FakeTask& late = node.arrive_in(2, 5, "b", 10);  // has waited long enough at 60
+  const Decision decision = node.decide_at(60);
+  CHECK(decision.action == Action::kRun);
+  CHECK(decision.release == Release::kTimeout);
+  CHECK(node.run(decision, 61) == std::vector<Task*>{&late});
+  CHECK(node.decide_at(89).until == at_ms(90));
+}
+
+TEST_CASE("the second item of an id keeps nobody behind it from the batch") {
+  Node node;
+  FakeTask& a = node.arrive("a", 1);
+  FakeTask& next = node.arrive("a", 2);
+  FakeTask& b = node.arrive("b", 3);
+  CHECK(node.run(node.decide_at(3), 4) == std::vector<Task*>{&a, &b});
+  CHECK(node.queue.pop_all() == std::vector<Task*>{&next});
+}
+
+TEST_CASE("an item with a successor waits for the company that its instance needs") {
+  Node node(std::vector<BatchRange>{{2, 4}});
+  node.arrive("a", 0);
+  node.arrive("b", 0);
+  node.run(node.decide_at(0), 0);
+  node.arrive("a", 1);
+  node.arrive("a", 2);
+  CHECK(node.decide_at(2).action == Action::kWait);
+  node.arrive("b", 3);
+  const Decision decision = node.decide_at(3);
+  CHECK(decision.action == Action::kRun);
+  CHECK(decision.count == 2);
 }
 
 TEST_SUITE_END();
