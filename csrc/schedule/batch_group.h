@@ -1,5 +1,5 @@
-// `BatchGroup`: the waiting tasks that may share a batch, and `GroupIndex`, the groups of a queue by
-// one of their facts. Both are parts of `BatchQueue`, which is the only one to change them.
+// `BatchGroup`: the waiting tasks that may share a batch, and `GroupIndex`, the groups of a queue
+// by one of their facts. Both are parts of `BatchQueue`, which is the only one to change them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hami {
 
 struct BatchGroup {
   size_t key = 0;
-  int64_t serial = 0;  // of two groups alike, the one that began earlier goes first
+  int64_t serial = 0;     // of two groups alike, the one that began earlier goes first
   Task* first = nullptr;  // by `order`, equals as they arrived; linked through `Task::links`
   Task* last = nullptr;
   size_t size = 0;

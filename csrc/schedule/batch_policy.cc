@@ -133,7 +133,8 @@ Decision decide(const BatchState& state) {
     next = queue.first_with_rows(max_rows);
     BatchQueue::Group* const overdue = queue.first_overdue();
     // All that have waited longer than since the last end of a batch are due at the same time.
-    const bool waits_from_end = all_here != TimePoint::max() && state.now < state.last_end + state.timeout;
+    const bool waits_from_end =
+        all_here != TimePoint::max() && state.now < state.last_end + state.timeout;
     const bool runs = overdue != nullptr && !waits_from_end;
     if (runs && (next == nullptr || overdue->is_before(*next))) next = overdue;
     is_due = next != nullptr;
@@ -141,8 +142,9 @@ Decision decide(const BatchState& state) {
     if (!is_due) next = overdue != nullptr ? overdue : queue.next_overdue();
   }
   const Decision decision = decide_for(state, max_rows, all_here, *next);
-  const bool is_as_expected = decision.action == Decision::Action::kWait ? !is_due
-                                                                        : decision.action != Decision::Action::kIdle;
+  const bool is_as_expected = decision.action == Decision::Action::kWait
+                                  ? !is_due
+                                  : decision.action != Decision::Action::kIdle;
   if (is_as_expected) return decision;
   return decide_for_each(state, max_rows, all_here);
 }

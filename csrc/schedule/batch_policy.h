@@ -1,6 +1,6 @@
-// The batching decision: wait or run? A function of the queue, the clock, the free instances and who
-// is expected back (which `ReturnEstimator` says), and of nothing else: it holds no state, takes no
-// lock and reads no clock.
+// The batching decision: wait or run? A function of the queue, the clock, the free instances and
+// who is expected back (which `ReturnEstimator` says), and of nothing else: it holds no state,
+// takes no lock and reads no clock.
 #pragma once
 
 #include <cstdint>

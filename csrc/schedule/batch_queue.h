@@ -1,7 +1,7 @@
 // `BatchQueue`: what waits at one node, by group and in the order of the node's scheduler. Plain
-// data without a lock or a clock; its owner guards it. Finding the group that runs next, and putting
-// in and taking out, cost the logarithm of the number of groups and of tasks; nothing is allocated
-// where an earlier task or group has left its place.
+// data without a lock or a clock; its owner guards it. Finding the group that runs next, and
+// putting in and taking out, cost the logarithm of the number of groups and of tasks; nothing is
+// allocated where an earlier task or group has left its place.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ class BatchQueue {
 
   // Of all groups, the one whose head is first in the order. Null when there is none, as below.
   Group* first() const noexcept { return by_order_.first(); }
-  // The first in the order of those that hold `rows` rows or more, which differs in few numbers only:
-  // each new one costs a look at every group.
+  // The first in the order of those that hold `rows` rows or more, which differs in few numbers
+  // only: each new one costs a look at every group.
   Group* first_with_rows(int64_t rows);
   // From now on groups with an arrival at `time` or earlier are overdue.
   void set_overdue(TimePoint time);

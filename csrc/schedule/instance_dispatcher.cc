@@ -198,7 +198,8 @@ void InstanceDispatcher::find_free(const BackgroundThread* self) {
 }
 
 Decision InstanceDispatcher::decide_now(TimePoint now) {
-  // After an arrival the rest of a burst follows at its pace, and never sooner than its first could.
+  // After an arrival the rest of a burst follows at its pace, and never sooner than its first
+  // could.
   const TimePoint patient_until =
       std::max(last_arrival_ + returns_.grace(), last_end_ + returns_.grace_after_end());
   return policy_->decide({.queue = queue_,

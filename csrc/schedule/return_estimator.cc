@@ -39,14 +39,17 @@ Duration ReturnEstimator::grace_after_end() const noexcept {
 bool ReturnEstimator::is_worthwhile() const noexcept {
   // Less than half of them come back, or as many would come without a batch that has ended: then an
   // item that waits for them loses more than the batch gains.
-  return 2 * returns_.part >= returns_.whole &&
-         while_waiting_.part * while_running_.whole >=
-             2 * while_running_.part * while_waiting_.whole;
+  return 2 * returns_.part >= returns_.whole && while_waiting_.part * while_running_.whole >=
+                                                    2 * while_running_.part * while_waiting_.whole;
 }
 
 void ReturnEstimator::on_arrival(TimePoint now, bool has_company) noexcept {
   // Gaps count within a burst only: an arrival at an empty queue says nothing about the next one.
-  if (has_company) gaps_.add(std::max(now - last_arrival_, Duration::zero()));
+  if (has_company) {
+    gaps_.add(std::max(now - last_arrival_, Duration::zero()));
+  } else {
+    is_waiting_ = false;  // whoever waited has gone without a run
+  }
   last_arrival_ = now;
   note_delay(now);
   if (num_running_ > 0) ++num_meanwhile_;

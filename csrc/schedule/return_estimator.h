@@ -1,7 +1,7 @@
 // `ReturnEstimator`: who of the callers that were just answered is expected back at once, and how
-// long to wait for them. Callers in a loop come back within microseconds, those behind HTTP within a
-// millisecond or two, and others never. It learns which from what came and when. Plain data without
-// a lock or a clock; the dispatcher tells it what happens.
+// long to wait for them. Callers in a loop come back within microseconds, those behind HTTP within
+// a millisecond or two, and others never. It learns which from what came and when. Plain data
+// without a lock or a clock; the dispatcher tells it what happens.
 #pragma once
 
 #include <array>
@@ -73,7 +73,7 @@ class ReturnEstimator {
   TimePoint wait_began_{};
   int64_t num_came_ = 0;
   int64_t num_wanted_ = 0;
-  Recent returns_{16, 16};     // those who came, of those who were waited for
+  Recent returns_{16, 16};       // those who came, of those who were waited for
   Recent while_waiting_{16, 0};  // arrivals, in nanoseconds
 
   int64_t num_running_ = 0;
@@ -81,8 +81,8 @@ class ReturnEstimator {
   int64_t num_meanwhile_ = 0;  // arrivals since
   Recent while_running_{0, 1e6};
 
-  // Where waiting does not pay it is tried again now and then: callers who come one by one are first
-  // gathered, with patience, and then it is seen whether they stay together.
+  // Where waiting does not pay it is tried again now and then: callers who come one by one are
+  // first gathered, with patience, and then it is seen whether they stay together.
   static constexpr int64_t kTrial = 14;
   static constexpr int64_t kGathering = 2;
   bool is_gathering() const noexcept { return num_trials_left_ > kTrial - kGathering; }

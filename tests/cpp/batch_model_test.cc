@@ -38,9 +38,7 @@ class Model {
   struct Group {
     size_t key;
     std::deque<Task*> tasks;
-    TimePoint first_arrival() const {
-      return std::ranges::min(tasks, {}, &Task::arrival)->arrival;
-    }
+    TimePoint first_arrival() const { return std::ranges::min(tasks, {}, &Task::arrival)->arrival; }
   };
 
   void push(Task& task) {
@@ -108,8 +106,12 @@ class Model {
         continue;
       }
       if (runs && groups[best.group].tasks[0]->order <= tasks[0]->order) continue;
-      best = {instance ? Action::kRun : Action::kRefuse, TimePoint::max(),       i, count,
-              instance.value_or(0),                      is_full ? Release::kFull : release};
+      best = {instance ? Action::kRun : Action::kRefuse,
+              TimePoint::max(),
+              i,
+              count,
+              instance.value_or(0),
+              is_full ? Release::kFull : release};
     }
     return best;
   }
@@ -164,7 +166,8 @@ void compare(const std::string& scheduler, std::vector<BatchRange> all, int64_t 
       model.push(task);
     }
     if (below(20) == 0 && !tasks.empty()) {
-      for (int i = 0; i < 3; ++i) tasks[static_cast<size_t>(below(std::ssize(tasks)))].is_gone = true;
+      for (int i = 0; i < 3; ++i)
+        tasks[static_cast<size_t>(below(std::ssize(tasks)))].is_gone = true;
       CHECK(queue.remove_abandoned().size() == model.remove_abandoned());
     }
     if (below(3) == 0) last_end = last_change = now;

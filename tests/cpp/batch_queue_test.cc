@@ -90,7 +90,8 @@ TEST_CASE("tasks that cannot run keep their places") {
   Arrivals arrivals("fifo");
   for (int i = 0; i < 6; ++i) arrivals.arrive(i, i);
   const auto is_odd = [](const Task& task) { return task.order / 1000000 % 2 == 1; };
-  CHECK(data_of(arrivals.queue.pop(arrivals.queue.first(), 2, is_odd)) == std::vector<int64_t>{1, 3});
+  CHECK(data_of(arrivals.queue.pop(arrivals.queue.first(), 2, is_odd)) ==
+        std::vector<int64_t>{1, 3});
   CHECK(arrivals.queue.size() == 4);
   CHECK(arrivals.in_order() == std::vector<int64_t>{0, 2, 4, 5});
 }

@@ -39,7 +39,6 @@ SimulatedNode::ComeBack come_back(Way way, const std::shared_ptr<std::mt19937>& 
   };
 }
 
-
 // The longest time between the first caller's return and the last one's.
 Duration span_of(Way way, size_t num_callers) {
   const auto count = static_cast<int64_t>(num_callers);
@@ -72,8 +71,8 @@ SimulatedNode::Figures open_loop(SimulatedNode& node, double items_per_second, i
   double seconds = 0;
   for (int64_t i = 0; i < num_items; ++i) {
     seconds += gap(random);
-    node.arrive_at(node.now() + std::chrono::duration_cast<Duration>(
-                                    std::chrono::duration<double>(seconds)));
+    node.arrive_at(node.now() +
+                   std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
   }
   return node.run(num_items + 1);  // until nothing happens any more
 }

@@ -30,10 +30,12 @@ struct SimulatedNode {
   struct Figures {
     int64_t num_items = 0;
     int64_t num_batches = 0;
-    Duration wait{};      // of all items, in the queue
+    Duration wait{};       // of all items, in the queue
     Duration held_back{};  // the part of it during which an instance was free
     Duration duration{};
-    double mean_batch() const { return double(num_items) / double(std::max<int64_t>(num_batches, 1)); }
+    double mean_batch() const {
+      return double(num_items) / double(std::max<int64_t>(num_batches, 1));
+    }
     Duration mean_wait() const { return wait / std::max<int64_t>(num_items, 1); }
     Duration mean_held_back() const { return held_back / std::max<int64_t>(num_items, 1); }
     double items_per_ms() const {
@@ -112,8 +114,8 @@ struct SimulatedNode {
         if (running_[i].tasks.empty()) free.push_back(i);
         num_inside += running_[i].tasks.size();
       }
-      const TimePoint patient_until = std::max(last_arrival_ + returns_.grace(),
-                                               last_end_ + returns_.grace_after_end());
+      const TimePoint patient_until =
+          std::max(last_arrival_ + returns_.grace(), last_end_ + returns_.grace_after_end());
       const Decision decision = decide({.queue = queue_,
                                         .now = now_,
                                         .free = std::span(all).first(free.size()),
@@ -133,8 +135,7 @@ struct SimulatedNode {
       Running& one = running_[free[decision.instance]];
       one.tasks = queue_.pop(decision.group, decision.count);
       one.end = now_ + run_time;
-      returns_.on_start(now_,
-                        decision.release != Release::kFull && returns_.num_expected() > 0);
+      returns_.on_start(now_, decision.release != Release::kFull && returns_.num_expected() > 0);
       figures.num_items += std::ssize(one.tasks);
       ++figures.num_batches;
       for (const Task* task : one.tasks) figures.wait += now_ - task->arrival;
