@@ -43,6 +43,10 @@ bool ReturnEstimator::is_worthwhile() const noexcept {
                                                     2 * while_running_.part * while_waiting_.whole;
 }
 
+double ReturnEstimator::share() const noexcept {
+  return returns_.whole > 0 ? returns_.part / returns_.whole : 1;
+}
+
 void ReturnEstimator::on_arrival(TimePoint now, bool has_company) noexcept {
   // Gaps count within a burst only: an arrival at an empty queue says nothing about the next one.
   if (has_company) {
@@ -110,9 +114,8 @@ void ReturnEstimator::on_end(int64_t num_items, TimePoint now) noexcept {
   }
   ends_[num_ends_++ % ends_.size()] = {now, num_items, true};
   if (is_worthwhile()) {
-    const double share = returns_.whole > 0 ? returns_.part / returns_.whole : 1;
     num_away_ += num_items;
-    num_expected_ += std::lround(share * static_cast<double>(num_items));
+    num_expected_ += std::lround(share() * static_cast<double>(num_items));
     counts_as_new_ = looks_for_more(num_ends_);
     return;
   }

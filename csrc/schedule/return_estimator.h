@@ -61,6 +61,8 @@ class ReturnEstimator {
     bool is_first = false;
   };
 
+  // Of those who are answered, the part that is expected.
+  double share() const noexcept;
   void end_wait(TimePoint now, bool is_in_vain) noexcept;
   void note_delay(TimePoint now) noexcept;
   void forget() noexcept { num_expected_ = num_away_ = 0; }
