@@ -43,6 +43,7 @@ class BackgroundThread final : public Backend {
   TimePoint run_start{};
   std::vector<Task*> assigned;         // to run next
   std::vector<Task*> running;          // inside the backend now
+  std::vector<Task*> answered;         // it has run; its own thread's, without the lock
   TimePoint alarm = TimePoint::max();  // when to look at the queue again
   Event wake;                          // reset by the thread before it looks at the rest
   Spin spin;                           // while it has nothing to do

@@ -1,8 +1,11 @@
-// The batching decision: wait or run? A pure function of the queue, the clock, the free instances
-// and who is expected back. It holds no state, takes no lock and reads no clock.
+// The batching decision: wait or run? A function of the queue, the clock, the free instances and
+// who is expected back (which `ReturnEstimator` says), and of nothing else: it holds no state,
+// takes no lock and reads no clock.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/backend.h"
 #include "schedule/batch_queue.h"
@@ -10,7 +13,7 @@
 namespace hami {
 
 struct BatchState {
-  const BatchQueue& queue;
+  BatchQueue& queue;  // told which of its groups are overdue, otherwise unchanged
   TimePoint now;
   // The ranges of the instances that are free, and of all of them.
   std::span<const BatchRange> free;
@@ -20,14 +23,19 @@ struct BatchState {
   int64_t num_inside = 0;
   // How long an item waits for company at most.
   Duration timeout{};
-  // How long to wait for the next arrival when everybody who is inside has come, counted from
-  // the last arrival or the end of the last batch.
+  // When all who are inside have come: how many of those who were answered are expected back, and
+  // how long after the last change (an arrival, the end of a batch) they are waited for. Of the
+  // timeout this uses up only what lies after the end of the last batch: until then the items
+  // waited for an instance, not for company.
+  int64_t num_expected = 0;
   Duration grace{};
   TimePoint last_change{};
+  TimePoint last_end{};
 };
 
 // Why a batch ran.
 enum class Release { kFull, kTimeout, kEveryoneHere };
+inline constexpr size_t kNumReleases = 3;
 const char* to_string(Release release) noexcept;
 
 struct Decision {
@@ -39,10 +47,10 @@ struct Decision {
   };
   Action action = Action::kIdle;
   TimePoint until = TimePoint::max();
-  size_t group = 0;
+  BatchQueue::Group* group = nullptr;
   size_t count = 0;
   size_t instance = 0;
-  Release release = Release::kFull;
+  Release release = Release::kFull;  // of a wait: what it waits for
 };
 
 Decision decide(const BatchState& state);
@@ -66,23 +74,6 @@ class BatchPolicy {
   // The tasks have run, and may hold errors.
   virtual void on_end(std::span<Task* const>, TimePoint) {}
   virtual void collect_reads(std::vector<Key>&) const {}
-};
-
-// How long to wait for the next arrival of a burst: four times the median of the recent gaps
-// between arrivals, and at least 200 microseconds.
-class GraceEstimator {
- public:
-  static constexpr Duration kLeast = std::chrono::microseconds(200);
-
-  // A gap between two arrivals of one burst.
-  void add_gap(Duration gap);
-  Duration grace() const noexcept { return grace_; }
-
- private:
-  static constexpr size_t kNumGaps = 16;
-  Duration gaps_[kNumGaps] = {};
-  size_t num_gaps_ = 0;
-  Duration grace_ = kLeast;
 };
 
 }  // namespace hami

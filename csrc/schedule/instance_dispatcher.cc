@@ -32,6 +32,8 @@ InstanceDispatcher::InstanceDispatcher(Build& build)
     ranges_.push_back(instance->batch_range());
     largest_max_ = std::max(largest_max_, instance->batch_range().max);
   }
+  constexpr int64_t kManyRows = 1024;
+  num_runs_.resize(static_cast<size_t>(std::min(largest_max_, kManyRows)) + 1);
 }
 
 InstanceDispatcher::~InstanceDispatcher() { set_waiting(false); }
@@ -136,8 +138,7 @@ void InstanceDispatcher::enqueue(Task& task, Aftermath& aftermath) {
     aftermath.ended.push_back(&task);
     return;
   }
-  // Gaps count within a burst only: an arrival at an empty queue says nothing about the next one.
-  if (!queue_.empty()) grace_.add_gap(task.arrival - last_arrival_);
+  returns_.on_arrival(task.arrival, !queue_.empty());
   last_arrival_ = last_change_ = task.arrival;
   queue_.push(task);
 }
@@ -178,75 +179,92 @@ bool InstanceDispatcher::has_room_downstream() const noexcept {
   return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
 }
 
-InstanceDispatcher::Free InstanceDispatcher::find_free(const BackgroundThread* self) const {
-  Free free;
+void InstanceDispatcher::find_free(const BackgroundThread* self) {
+  free_.threads.clear();
+  free_.ranges.clear();
+  free_.indexes.clear();
   const auto add = [&](size_t index) {
     const auto& instance = instances_[index];
     if (instance->is_busy || instance->has_ended) return;
-    free.threads.push_back(instance.get());
-    free.ranges.push_back(ranges_[index]);
-    free.indexes.push_back(index);
+    free_.threads.push_back(instance.get());
+    free_.ranges.push_back(ranges_[index]);
+    free_.indexes.push_back(index);
   };
   // Among equals the first is taken, and a thread that is awake already is the cheapest.
   if (self != nullptr) add(static_cast<size_t>(self->index()));
   for (size_t i = 0; i < instances_.size(); ++i) {
     if (instances_[i].get() != self) add(i);
   }
-  return free;
 }
 
-Decision InstanceDispatcher::decide_now(const Free& free) {
+Decision InstanceDispatcher::decide_now(TimePoint now) {
+  // After an arrival the rest of a burst follows at its pace, and never sooner than its first
+  // could.
+  const TimePoint patient_until =
+      std::max(last_arrival_ + returns_.grace(), last_end_ + returns_.grace_after_end());
   return policy_->decide({.queue = queue_,
-                          .now = Clock::now(),
-                          .free = free.ranges,
-                          .free_instances = free.indexes,
+                          .now = now,
+                          .free = free_.ranges,
+                          .free_instances = free_.indexes,
                           .all = ranges_,
                           .num_inside = load_->num_inside.load(std::memory_order_relaxed),
                           .timeout = timeout_,
-                          .grace = grace_.grace(),
-                          .last_change = last_change_});
+                          .num_expected = returns_.num_expected(),
+                          .grace = patient_until - last_change_,
+                          .last_change = last_change_,
+                          .last_end = last_end_});
 }
 
 void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) {
   set_waiting(false);
   drop_abandoned(aftermath);
   while (!queue_.empty() && has_room_downstream()) {
-    const Free free = find_free(self);
-    const Decision decision = decide_now(free);
+    find_free(self);
+    if (free_.threads.empty()) return;
+    const TimePoint now = Clock::now();
+    const Decision decision = decide_now(now);
     if (decision.action == Decision::Action::kIdle) return;
     if (decision.action == Decision::Action::kWait) {
-      set_alarm(decision.until, free.threads, self, aftermath);
+      if (decision.release == Release::kEveryoneHere) returns_.on_wait(now);
+      set_alarm(decision.until, free_.threads, self, aftermath);
       return;
     }
-    auto tasks = take(decision, aftermath);
     if (decision.action == Decision::Action::kRefuse) {
-      for (Task* task : tasks) {
-        task->error = refusal::too_small(node_name_);
-        leave(*task, aftermath);
-        ++stats_.num_errors;
-      }
+      refuse(decision, aftermath);
       continue;
     }
-    if (tasks.empty()) continue;
-    policy_->on_start(tasks);
-    BackgroundThread& instance = *free.threads[decision.instance];
-    instance.assigned = std::move(tasks);
+    BackgroundThread& instance = *free_.threads[decision.instance];
+    take(decision, instance.assigned, aftermath);
+    if (instance.assigned.empty()) continue;
+    policy_->on_start(instance.assigned);
+    returns_.on_start(now, decision.release != Release::kFull && returns_.num_expected() > 0);
     instance.is_busy = true;
-    ++stats_.releases[to_string(decision.release)];
-    if (&instance != self) aftermath.woken.push_back(&instance);
+    ++num_releases_[static_cast<size_t>(decision.release)];
+    if (&instance != self) aftermath.wake(&instance);
   }
 }
 
-std::vector<Task*> InstanceDispatcher::take(const Decision& decision, Aftermath& aftermath) {
-  auto tasks = queue_.pop(decision.group, decision.count,
-                          [this](const Task& task) { return policy_->can_run(task); });
-  const auto abandoned =
-      std::ranges::stable_partition(tasks, [](const Task* task) { return !task->is_abandoned(); });
-  stats_.num_dropped += std::ssize(abandoned);
-  for (Task* task : abandoned) leave(*task, aftermath);
-  tasks.erase(abandoned.begin(), abandoned.end());
+void InstanceDispatcher::take(const Decision& decision, std::vector<Task*>& tasks,
+                              Aftermath& aftermath) {
+  queue_.pop(*decision.group, decision.count, tasks,
+             [this](const Task& task) { return policy_->can_run(task); });
+  std::erase_if(tasks, [&](Task* task) {
+    if (!task->is_abandoned()) return false;
+    ++stats_.num_dropped;
+    leave(*task, aftermath);
+    return true;
+  });
   note_room(aftermath);
-  return tasks;
+}
+
+void InstanceDispatcher::refuse(const Decision& decision, Aftermath& aftermath) {
+  std::vector<Task*> tasks;
+  take(decision, tasks, aftermath);
+  for (Task* task : tasks) {
+    task->error = refusal::too_small(node_name_);
+    leave(*task, aftermath);
+    ++stats_.num_errors;
+  }
 }
 
 void InstanceDispatcher::drop_abandoned(Aftermath& aftermath) {
@@ -271,6 +289,14 @@ void InstanceDispatcher::note_room(Aftermath& aftermath) {
   }
 }
 
+void InstanceDispatcher::count_run(int64_t rows) {
+  if (const auto index = static_cast<size_t>(rows); index < num_runs_.size()) {
+    ++num_runs_[index];
+  } else {
+    ++stats_.batch_rows[rows];
+  }
+}
+
 void InstanceDispatcher::set_alarm(TimePoint until, std::span<BackgroundThread* const> free,
                                    const BackgroundThread* self, Aftermath& aftermath) {
   set_waiting(true);
@@ -281,7 +307,7 @@ void InstanceDispatcher::set_alarm(TimePoint until, std::span<BackgroundThread* 
   auto chosen = std::ranges::find(free, self);
   if (chosen == free.end()) chosen = free.begin();
   (*chosen)->alarm = until;
-  if (*chosen != self) aftermath.woken.push_back(*chosen);
+  if (*chosen != self) aftermath.wake(*chosen);
 }
 
 void InstanceDispatcher::set_waiting(bool is_waiting) {
@@ -292,7 +318,8 @@ void InstanceDispatcher::set_waiting(bool is_waiting) {
 
 void InstanceDispatcher::settle(Aftermath& aftermath, Lock& lock) noexcept {
   lock.unlock();
-  for (BackgroundThread* instance : aftermath.woken) instance->wake.set();
+  if (aftermath.woken != nullptr) aftermath.woken->wake.set();
+  for (BackgroundThread* instance : aftermath.also_woken) instance->wake.set();
   for (Task* task : aftermath.ended) task->finish();
   if (aftermath.has_room_again) {
     for (Operator* upstream : upstreams_) upstream->reconsider();

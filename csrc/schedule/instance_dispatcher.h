@@ -4,6 +4,7 @@
 // it is never held while a backend runs or a task finishes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "schedule/batch_policy.h"
 #include "schedule/operator.h"
 #include "schedule/order.h"
+#include "schedule/return_estimator.h"
 
 namespace hami {
 
@@ -55,12 +57,22 @@ class InstanceDispatcher final : public Operator,
   using Lock = std::unique_lock<std::mutex>;
   // What a change of state sets in motion once the lock is released.
   struct Aftermath {
-    std::vector<Task*> ended;              // to be finished: dropped or refused
-    std::vector<BackgroundThread*> woken;  // to look at their assignment or alarm
+    std::vector<Task*> ended;           // to be finished: dropped or refused
+    BackgroundThread* woken = nullptr;  // to look at its assignment or alarm
+    std::vector<BackgroundThread*> also_woken;
     bool has_room_again = false;
+
+    // Mostly it is one, and one needs no memory.
+    void wake(BackgroundThread* instance) {
+      if (woken == nullptr) {
+        woken = instance;
+      } else {
+        also_woken.push_back(instance);
+      }
+    }
   };
 
-  // The instances that could start a batch now.
+  // The instances that could start a batch now; kept, so that finding them allocates nothing.
   struct Free {
     std::vector<BackgroundThread*> threads;
     std::vector<BatchRange> ranges;
@@ -80,15 +92,17 @@ class InstanceDispatcher final : public Operator,
   void enqueue(Task& task, Aftermath& aftermath);
   // Applies the decision until nothing can start. `self`, if free, takes work without a wake-up.
   void dispatch(Aftermath& aftermath, BackgroundThread* self);
-  Free find_free(const BackgroundThread* self) const;
-  Decision decide_now(const Free& free);
+  void find_free(const BackgroundThread* self);
+  Decision decide_now(TimePoint now);
   bool has_room_downstream() const noexcept;
-  std::vector<Task*> take(const Decision& decision, Aftermath& aftermath);
+  void take(const Decision& decision, std::vector<Task*>& tasks, Aftermath& aftermath);
+  void refuse(const Decision& decision, Aftermath& aftermath);
   // A task that left the queue ends without a run.
   void leave(Task& task, Aftermath& aftermath);
   // Takes out what was answered while it waited.
   void drop_abandoned(Aftermath& aftermath);
   void note_room(Aftermath& aftermath);
+  void count_run(int64_t rows);
   void set_alarm(TimePoint until, std::span<BackgroundThread* const> free,
                  const BackgroundThread* self, Aftermath& aftermath);
   void set_waiting(bool is_waiting);
@@ -122,14 +136,18 @@ class InstanceDispatcher final : public Operator,
   BatchQueue queue_;
   size_t num_reserved_ = 0;  // places promised to tasks that are about to come
   int64_t num_answers_seen_ = 0;
-  GraceEstimator grace_;
+  ReturnEstimator returns_;
   TimePoint last_arrival_{};
-  TimePoint last_change_{};
+  TimePoint last_end_{};     // of a batch, when its callers have their answers
+  TimePoint last_change_{};  // the later of the two
+  Free free_;
   bool is_closed_ = false;
   bool is_waiting_ = false;  // an alarm is set: a change elsewhere may end the wait
   std::condition_variable ended_;
 
   NodeStats stats_;  // under the lock as well
+  std::array<int64_t, kNumReleases> num_releases_{};
+  std::vector<int64_t> num_runs_;  // by their rows; those of many rows are in `stats_`
   LatencyHistogram wait_;
   LatencyHistogram run_;
   // Runs in place take no lock, so they are counted apart.

@@ -57,7 +57,7 @@ void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
 }
 
 void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
-  instance.running = std::exchange(instance.assigned, {});
+  instance.running.swap(instance.assigned);  // which leaves their memory in place
   instance.alarm = TimePoint::max();
   const TimePoint start = instance.run_start = Clock::now();
   int64_t rows = 0;
@@ -77,17 +77,21 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   run_.add(end - start);
   lock.lock();
   instance.is_hung = false;
-  const std::vector<Task*> tasks = std::exchange(instance.running, {});
+  const std::vector<Task*>& tasks = instance.answered;
+  instance.answered.swap(instance.running);
   policy_->on_end(tasks, end);
-  ++stats_.batch_rows[rows];
+  // Before the first answer, so that no caller comes back before it is expected.
+  returns_.on_end(std::ssize(tasks), end);
+  count_run(rows);
   stats_.num_items += std::ssize(tasks);
   stats_.num_errors += num_failed;
   // Callers are answered before the next decision, so that they can be back in time for it.
   lock.unlock();
   for (Task* task : tasks) task->finish();
+  instance.answered.clear();
   lock.lock();
   instance.is_busy = false;
-  last_change_ = Clock::now();
+  last_end_ = last_change_ = Clock::now();
   Aftermath aftermath;
   dispatch(aftermath, &instance);
   settle(aftermath, lock);
@@ -137,7 +141,7 @@ void InstanceDispatcher::close() noexcept {
   set_waiting(false);
   aftermath.ended = queue_.pop_all();
   for (const auto& instance : instances_) {
-    aftermath.woken.push_back(instance.get());
+    aftermath.wake(instance.get());
     for (Task* task : instance->running) early_failures.push_back(task->early_failure(closed));
     // What was handed over and has not begun is queued as well.
     if (!instance->assigned.empty()) instance->is_busy = false;
@@ -192,6 +196,13 @@ void InstanceDispatcher::add_stats(std::vector<NodeStats>& all) const {
   stats.wait = wait_.percentiles();
   stats.run = run_.percentiles();
   stats.num_errors += num_in_place_errors_.load(std::memory_order_relaxed);
+  for (size_t rows = 0; rows < num_runs_.size(); ++rows) {
+    if (num_runs_[rows] > 0) stats.batch_rows[static_cast<int64_t>(rows)] = num_runs_[rows];
+  }
+  for (size_t i = 0; i < kNumReleases; ++i) {
+    if (num_releases_[i] == 0) continue;
+    stats.releases[to_string(static_cast<Release>(i))] = num_releases_[i];
+  }
   if (const int64_t num_in_place = num_in_place_.load(std::memory_order_relaxed)) {
     stats.num_items += num_in_place;
     stats.batch_rows[1] += num_in_place;

@@ -162,7 +162,7 @@ void StatefulPolicy::end_idle(TimePoint now) {
 StatefulPolicy::Batch StatefulPolicy::batch_of(const BatchQueue::Group& group) const {
   const Instance& instance = instances_[group.head().instance];
   Batch batch;
-  for (const Task* task : group.tasks) {
+  for (const Task* task = group.first; task != nullptr; task = task->links.next) {
     // Every sequence has one item at most that can run, so that behind those there is no other.
     if (static_cast<int64_t>(batch.count) == instance.num_ready) break;
     if (!can_run(*task)) continue;
@@ -179,38 +179,62 @@ StatefulPolicy::Batch StatefulPolicy::batch_of(const BatchQueue::Group& group) c
 
 Decision StatefulPolicy::decide(const BatchState& state) {
   end_idle(state.now);
+  if (state.queue.empty()) return {};
+  // With a backlog the very first item can run, and then nobody else needs to be looked at.
+  const Choice first = choice_of(state, *state.queue.first());
+  if (first.runs() && first.head == &first.decision.group->head()) return first.decision;
   const TimePoint next_expiry = idle_.empty() ? TimePoint::max() : idle_.front()->idle_since + ttl_;
-  Decision decision;
-  const Task* first = nullptr;  // of what would run
-  const auto& groups = state.queue.groups();
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const size_t home = groups[i].head().instance;
-    const auto free = std::ranges::find(state.free_instances, home);
-    if (free == state.free_instances.end()) continue;
-    Instance& instance = instances_[home];
-    const Batch batch = batch_of(groups[i]);
-    if (batch.count == 0) continue;
-    if (instance.num_ready == instance.num_live) instance.complete = state.now;
-    // Also what was complete with groups that have run meanwhile.
-    const bool is_everyone_here = batch.head->arrival <= instance.complete;
-    const TimePoint due = batch.first_arrival + state.timeout;
-    if (!batch.is_full && !is_everyone_here && state.now < due) {
-      if (decision.action == Decision::Action::kIdle) decision.action = Decision::Action::kWait;
-      decision.until = std::min({decision.until, due, next_expiry});
-      continue;
+  Choice best;
+  for (BatchQueue::Group* group : state.queue.groups()) {
+    Choice choice = choice_of(state, *group);
+    if (choice.decision.action == Decision::Action::kIdle) continue;
+    if (!choice.runs()) {
+      if (best.runs()) continue;
+      TimePoint& until = choice.decision.until;
+      until = std::min({until, best.decision.until, next_expiry});
+      best = choice;
+    } else if (!best.runs() || choice.is_before(best)) {
+      best = choice;
     }
-    if (first != nullptr && first->order <= batch.head->order) continue;
-    first = batch.head;
-    decision.action =
-        batch.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
-    decision.group = i;
-    decision.count = batch.count;
-    decision.instance = static_cast<size_t>(free - state.free_instances.begin());
-    decision.release = batch.is_full      ? Release::kFull
-                       : is_everyone_here ? Release::kEveryoneHere
-                                          : Release::kTimeout;
   }
-  return decision;
+  return best.decision;
+}
+
+bool StatefulPolicy::Choice::runs() const noexcept {
+  return decision.action == Decision::Action::kRun || decision.action == Decision::Action::kRefuse;
+}
+
+bool StatefulPolicy::Choice::is_before(const Choice& other) const noexcept {
+  return std::pair(head->order, decision.group->serial) <
+         std::pair(other.head->order, other.decision.group->serial);
+}
+
+StatefulPolicy::Choice StatefulPolicy::choice_of(const BatchState& state,
+                                                 BatchQueue::Group& group) {
+  const size_t home = group.head().instance;
+  const auto free = std::ranges::find(state.free_instances, home);
+  if (free == state.free_instances.end()) return {};
+  Instance& instance = instances_[home];
+  const Batch batch = batch_of(group);
+  if (batch.count == 0) return {};
+  if (instance.num_ready == instance.num_live) instance.complete = state.now;
+  // Also what was complete with groups that have run meanwhile.
+  const bool is_everyone_here = batch.head->arrival <= instance.complete;
+  const TimePoint due = batch.first_arrival + state.timeout;
+  Choice choice{{.group = &group, .count = batch.count}, batch.head};
+  Decision& decision = choice.decision;
+  decision.release = batch.is_full      ? Release::kFull
+                     : is_everyone_here ? Release::kEveryoneHere
+                                        : Release::kTimeout;
+  if (decision.release == Release::kTimeout && state.now < due) {
+    decision.action = Decision::Action::kWait;
+    decision.until = due;
+    return choice;
+  }
+  decision.action =
+      batch.rows >= instance.range.min ? Decision::Action::kRun : Decision::Action::kRefuse;
+  decision.instance = static_cast<size_t>(free - state.free_instances.begin());
+  return choice;
 }
 
 }  // namespace hami

@@ -60,6 +60,15 @@ class StatefulPolicy final : public BatchPolicy {
   // The instance with the fewest states, of those that take so many rows.
   size_t place_for(int64_t rows) const;
   Batch batch_of(const BatchQueue::Group& group) const;
+  // The decision for one group alone; idle while it must wait for others or for its instance.
+  struct Choice {
+    Decision decision;
+    const Task* head = nullptr;  // the first of those that would run
+
+    bool runs() const noexcept;
+    bool is_before(const Choice& other) const noexcept;
+  };
+  Choice choice_of(const BatchState& state, BatchQueue::Group& group);
   void leave_queue(const Task& task);
   // Notes that nothing of the sequence is here any more.
   void rest(SequenceState& state, TimePoint now);

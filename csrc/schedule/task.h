@@ -31,6 +31,14 @@ class Task : public Item {
   // Set by the node's queue: the group, and the place in its policy's order (lower runs first).
   size_t group = 0;
   int64_t order = 0;
+  // Its neighbours in that queue, by order and by arrival; they belong to the queue.
+  struct Links {
+    Task* previous = nullptr;
+    Task* next = nullptr;
+    Task* older = nullptr;
+    Task* younger = nullptr;
+  };
+  Links links;
   // Of stateful nodes: the instance that must run it, and the policy's record of its sequence.
   size_t instance = 0;
   struct SequenceState* sequence = nullptr;

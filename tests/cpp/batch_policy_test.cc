@@ -25,6 +25,7 @@ struct Situation {
   std::vector<BatchRange> free = {{1, 4}};
   std::vector<BatchRange> all = {{1, 4}};
   int64_t num_inside = 100;
+  int64_t num_expected = 0;
   Duration timeout = milliseconds(50);
   TimePoint last_change = at_ms(0);
 
@@ -40,13 +41,14 @@ struct Situation {
     return task;
   }
 
-  Decision decide_at(TimePoint now) const {
+  Decision decide_at(TimePoint now) {
     return decide({.queue = queue,
                    .now = now,
                    .free = free,
                    .all = all,
                    .num_inside = num_inside,
                    .timeout = timeout,
+                   .num_expected = num_expected,
                    .grace = microseconds(200),
                    .last_change = last_change});
   }
@@ -90,27 +92,63 @@ TEST_CASE("nobody waits for someone who cannot come") {
   node.arrive(10);
   node.arrive(11);
   node.num_inside = 2;
-  const Decision wait = node.decide_at(at_ms(11));
-  CHECK(wait.action == Action::kWait);
-  CHECK(wait.until == at_ms(11) + microseconds(200));
-  const Decision run = node.decide_at(at_ms(11) + microseconds(200));
+  const Decision run = node.decide_at(at_ms(11));
   CHECK(run.action == Action::kRun);
+  CHECK(run.count == 2);
   CHECK(run.release == Release::kEveryoneHere);
 }
 
-TEST_CASE("the grace starts anew with each arrival") {
+TEST_CASE("those who are expected back are waited for, but not for long") {
+  Situation node;
+  node.arrive(10);
+  node.arrive(11);
+  node.num_inside = 2;
+  node.num_expected = 1;
+  const Decision wait = node.decide_at(at_ms(11));
+  CHECK(wait.action == Action::kWait);
+  CHECK(wait.until == at_ms(11) + microseconds(200));
+  CHECK(wait.release == Release::kEveryoneHere);
+  const Decision run = node.decide_at(at_ms(11) + microseconds(200));
+  CHECK(run.action == Action::kRun);
+  CHECK(run.count == 2);
+  CHECK(run.release == Release::kEveryoneHere);
+}
+
+TEST_CASE("while somebody else is inside the timeout counts, whoever is expected") {
+  Situation node;
+  node.arrive(10);
+  node.num_inside = 2;
+  for (const int64_t num_expected : {0, 1}) {
+    node.num_expected = num_expected;
+    const Decision wait = node.decide_at(at_ms(30));
+    CHECK(wait.action == Action::kWait);
+    CHECK(wait.until == at_ms(60));
+    CHECK(wait.release == Release::kTimeout);
+  }
+}
+
+TEST_CASE("a full batch waits for nobody who is expected") {
+  Situation node;
+  for (int i = 0; i < 4; ++i) node.arrive(0);
+  node.num_inside = 4;
+  node.num_expected = 9;
+  CHECK(node.decide_at(at_ms(0)).release == Release::kFull);
+}
+
+TEST_CASE("the grace starts anew with each change") {
   Situation node;
   node.num_inside = 2;
+  node.num_expected = 1;
   node.arrive(0);
-  node.last_change = at_ms(5);
-  CHECK(node.decide_at(at_ms(5)).until == at_ms(50));  // one of two is still to come
   node.arrive(7);
   CHECK(node.decide_at(at_ms(7)).until == at_ms(7) + microseconds(200));
+  node.last_change = at_ms(9);
+  CHECK(node.decide_at(at_ms(9)).until == at_ms(9) + microseconds(200));
 }
 
 TEST_CASE("the grace never outlasts the timeout") {
   Situation node;
-  node.num_inside = 1;
+  node.num_inside = node.num_expected = 1;
   node.timeout = microseconds(100);
   node.arrive(0);
   CHECK(node.decide_at(at_ms(0)).until == at_ms(0) + microseconds(100));
@@ -162,7 +200,7 @@ TEST_CASE("an item that needs a busy instance waits for it and blocks nobody els
   node.arrive(1, 2, 2);
   const Decision decision = node.decide_at(at_ms(1));
   CHECK(decision.action == Action::kRun);
-  CHECK(node.queue.groups()[decision.group].key == 2);
+  CHECK(decision.group->key == 2);
 }
 
 TEST_CASE("each group has its own timeout and unlike items never share a batch") {
@@ -172,7 +210,7 @@ TEST_CASE("each group has its own timeout and unlike items never share a batch")
   node.arrive(21, 1, 1);
   const Decision first = node.decide_at(at_ms(50));
   CHECK(first.action == Action::kRun);
-  CHECK(node.queue.groups()[first.group].key == 1);
+  CHECK(first.group->key == 1);
   CHECK(first.count == 2);
   CHECK(node.queue.pop(first.group, first.count).size() == 2);
   CHECK(node.decide_at(at_ms(50)).until == at_ms(70));
@@ -184,7 +222,7 @@ TEST_CASE("a full group does not wait behind a part-filled older one") {
   for (int i = 0; i < 4; ++i) node.arrive(1, 1, 2);
   const Decision decision = node.decide_at(at_ms(1));
   CHECK(decision.action == Action::kRun);
-  CHECK(node.queue.groups()[decision.group].key == 2);
+  CHECK(decision.group->key == 2);
 }
 
 TEST_CASE("of two groups that may run the policy's head goes first") {
@@ -192,7 +230,7 @@ TEST_CASE("of two groups that may run the policy's head goes first") {
   node.timeout = Duration::zero();
   node.arrive(0, 1, 1, 0);
   node.arrive(1, 1, 2, 5);
-  CHECK(node.queue.groups()[node.decide_at(at_ms(1)).group].key == 2);
+  CHECK(node.decide_at(at_ms(1)).group->key == 2);
 }
 
 TEST_CASE("fewer rows than every min are refused once nobody else can come") {
@@ -209,19 +247,6 @@ TEST_CASE("fewer rows than the min of a free instance wait for a busy one that t
   node.free = {{3, 4}};
   node.arrive(0);
   CHECK(node.decide_at(at_ms(50)).action == Action::kIdle);
-}
-
-TEST_CASE("the grace is 200 microseconds, or four times the median of the recent gaps") {
-  GraceEstimator estimator;
-  CHECK(estimator.grace() == microseconds(200));
-  estimator.add_gap(microseconds(10));
-  CHECK(estimator.grace() == microseconds(200));
-  for (int i = 0; i < 16; ++i) estimator.add_gap(milliseconds(1));
-  CHECK(estimator.grace() == milliseconds(4));
-  for (int i = 0; i < 7; ++i) estimator.add_gap(milliseconds(90));
-  CHECK(estimator.grace() == milliseconds(4));
-  for (int i = 0; i < 16; ++i) estimator.add_gap(microseconds(1));
-  CHECK(estimator.grace() == microseconds(200));
 }
 
 TEST_SUITE_END();

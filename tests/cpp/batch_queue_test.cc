@@ -81,16 +81,17 @@ TEST_CASE("a group remembers its earliest arrival whatever runs first") {
   Arrivals arrivals("priority");
   arrivals.arrive(0, 5, 0);
   arrivals.arrive(1, 9, 50);
-  CHECK(arrivals.queue.groups()[0].first_arrival == at_ms(5));
-  CHECK(data_of(arrivals.queue.pop(0, 1)) == std::vector<int64_t>{1});
-  CHECK(arrivals.queue.groups()[0].first_arrival == at_ms(5));
+  CHECK(arrivals.queue.first()->first_arrival == at_ms(5));
+  CHECK(data_of(arrivals.queue.pop(arrivals.queue.first(), 1)) == std::vector<int64_t>{1});
+  CHECK(arrivals.queue.first()->first_arrival == at_ms(5));
 }
 
 TEST_CASE("tasks that cannot run keep their places") {
   Arrivals arrivals("fifo");
   for (int i = 0; i < 6; ++i) arrivals.arrive(i, i);
   const auto is_odd = [](const Task& task) { return task.order / 1000000 % 2 == 1; };
-  CHECK(data_of(arrivals.queue.pop(0, 2, is_odd)) == std::vector<int64_t>{1, 3});
+  CHECK(data_of(arrivals.queue.pop(arrivals.queue.first(), 2, is_odd)) ==
+        std::vector<int64_t>{1, 3});
   CHECK(arrivals.queue.size() == 4);
   CHECK(arrivals.in_order() == std::vector<int64_t>{0, 2, 4, 5});
 }
@@ -99,7 +100,7 @@ TEST_CASE("a group goes with its last task") {
   Arrivals arrivals("fifo");
   arrivals.arrive(0, 0);
   CHECK(arrivals.queue.size() == 1);
-  arrivals.queue.pop(0, 1);
+  arrivals.queue.pop(arrivals.queue.first(), 1);
   CHECK(arrivals.queue.empty());
   CHECK(arrivals.queue.groups().empty());
 }

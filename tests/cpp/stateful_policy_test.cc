@@ -58,6 +58,7 @@ struct Node {
                           .all = all,
                           .num_inside = 100,
                           .timeout = timeout,
+                          .num_expected = 0,
                           .grace = {},
                           .last_change = {}});
   }
@@ -136,7 +137,7 @@ TEST_CASE("items of an id go to the instance that holds its state") {
   const size_t home = node.arrive("a", 1).instance;
   CHECK(node.arrive("b", 1).instance != home);
   const Decision decision = node.decide_at(1, {1 - home});
-  CHECK(node.queue.groups()[decision.group].head().instance == 1 - home);
+  CHECK(decision.group->head().instance == 1 - home);
   node.run(decision, 2);
   CHECK(node.decide_at(1000, {1 - home}).action == Action::kIdle);
   CHECK(node.decide_at(1000, {home}).action == Action::kRun);
@@ -192,7 +193,7 @@ TEST_CASE("a state does not end while its item waits or runs") {
   node.begin({"a", "b"});
   node.arrive("a", 0);
   node.arrive("b", 25);
-  auto batch = node.queue.pop(0, 2);
+  auto batch = node.queue.pop(node.queue.first(), 2);
   node.policy.on_start(batch);
   node.policy.decide({.queue = node.queue, .now = at_ms(200), .free = {}, .all = node.all});
   CHECK(node.ended.empty());

@@ -53,7 +53,7 @@ def test_a_deadline_cancels_the_run(open_pipe: Any, meeting: Meeting, eventually
 def test_a_run_goes_on_while_one_of_its_items_is_wanted(
     open_pipe: Any, meeting: Meeting, eventually: Any
 ) -> None:
-    pipeline = open_pipe({"backend": "Meets", "max": 2, "batching_timeout": FOR_EVER_MS})
+    pipeline = open_pipe({"backend": "Meets", "min": 2, "max": 2, "batching_timeout": FOR_EVER_MS})
     gone, stays = (pipeline.submit({"data": i}) for i in range(2))
     assert eventually(lambda: meeting.num_inside == 1)
     gone.cancel()
