@@ -4,6 +4,9 @@
 PYTHON ?= python3
 VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTHON)))
 
+BENCHMARKS ?= inprocess fairness batching growth memory scaling ocr
+COMPARED ?= inprocess fairness batching
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench bench-compare asan tsan chaos fuzz docs wheels clean
 
@@ -31,12 +34,22 @@ format: setup  ## format Python and C++
 	$(VENV)/bin/ruff format .
 	tools/clang_format.sh $(VENV) -i
 
-bench: setup  ## measure calls per second and latency
-	$(VENV)/bin/python benchmarks/inprocess.py
+bench: setup  ## measure; BENCHMARKS="batching growth" picks some
+	@mkdir -p benchmarks/results
+	@for name in $(BENCHMARKS); do \
+		printf '\n==> benchmarks/%s.py\n' $$name; \
+		$(VENV)/bin/python benchmarks/$$name.py --json benchmarks/results/$$name.jsonl || exit 1; \
+	done
 
 bench-compare: setup  ## the same beside peers, which get environments of their own
-	tools/peer_environment.sh .peers/omniback $(PYTHON) omniback==0.2.24
-	$(VENV)/bin/python benchmarks/inprocess.py --omniback .peers/omniback/bin/python
+	@mkdir -p benchmarks/results
+	@tools/peer_environment.sh .peers/omniback $(PYTHON) omniback==0.2.24 \
+		$$($(VENV)/bin/python -m pip freeze --disable-pip-version-check | grep -E '^(numpy|onnxruntime)==')
+	@for name in $(COMPARED); do \
+		printf '\n==> benchmarks/%s.py\n' $$name; \
+		$(VENV)/bin/python benchmarks/$$name.py --omniback .peers/omniback/bin/python \
+			--json benchmarks/results/$$name.jsonl || exit 1; \
+	done
 
 asan: setup  ## run the tests with AddressSanitizer
 	@tools/sanitize.sh $(VENV) address

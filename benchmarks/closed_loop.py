@@ -2,7 +2,7 @@
 
 Used by every benchmark that runs in one process. Throughput and latency come from two phases, since reading
 the clock twice a call costs as much as a fast call itself: the first phase only counts, the second takes the
-time of every call.
+time of every call. A call that ends after the phase is not counted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Call = Callable[[], object]
@@ -34,25 +34,27 @@ def percentile(ordered: list[float], percent: float) -> float:
 
 
 class Phase:
-    """Callers that start together and stop when told; `count` and `seconds` are filled by the callers."""
+    """Callers, one for each call, that start together and stop when told; they fill counts and latencies."""
 
-    def __init__(self, call: Call, num_callers: int) -> None:
-        self.call = call
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
         self.is_over = False
-        self.counts = [0] * num_callers
-        self.latencies_s: list[list[float]] = [[] for _ in range(num_callers)]
+        self.counts = [0] * len(calls)
+        self.latencies_s: list[list[float]] = [[] for _ in calls]
         self.errors: list[BaseException] = []
-        self.barrier = threading.Barrier(num_callers + 1)
+        self.barrier = threading.Barrier(len(calls) + 1)
 
     def count_calls(self, caller: int) -> None:
-        call, count = self.call, 0
-        while not self.is_over:
+        call, count = self.calls[caller], 0
+        while True:
             call()
+            if self.is_over:
+                break
             count += 1
         self.counts[caller] = count
 
     def time_calls(self, caller: int) -> None:
-        call, now, note = self.call, time.perf_counter, self.latencies_s[caller].append
+        call, now, note = self.calls[caller], time.perf_counter, self.latencies_s[caller].append
         while not self.is_over:
             start = now()
             call()
@@ -85,13 +87,19 @@ class Phase:
         return elapsed
 
 
-def measure(call: Call, num_callers: int, seconds: float) -> Measured:
-    """Return the figures of `num_callers` threads that call `call` for `seconds` in each of two phases."""
-    warm_up = Phase(call, num_callers)
+def measure(call: Call | Sequence[Call], num_callers: int, seconds: float) -> Measured:
+    """Return the figures of `num_callers` threads that call for `seconds` in each of two phases.
+
+    `call` is what all of them call, or a list with a call for each.
+    """
+    calls = [call] * num_callers if callable(call) else call
+    if len(calls) != num_callers:
+        raise ValueError(f"{len(calls)} calls for {num_callers} callers")
+    warm_up = Phase(calls)
     warm_up.run(warm_up.count_calls, min(0.3, seconds))
-    counting = Phase(call, num_callers)
+    counting = Phase(calls)
     elapsed_s = counting.run(counting.count_calls, seconds)
-    timing = Phase(call, num_callers)
+    timing = Phase(calls)
     timing.run(timing.time_calls, seconds)
 
     latencies_s = sorted(latency for caller in timing.latencies_s for latency in caller)

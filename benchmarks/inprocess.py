@@ -9,103 +9,81 @@ with the smallest and largest round.
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import platform
 import statistics
-import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-HERE = Path(__file__).resolve().parent
-MAX_OTHER_CORES = 0.3
+from rounds import (
+    Rounds,
+    Row,
+    Run,
+    machine,
+    median_of,
+    numbers,
+    options_of,
+    peer_versions,
+    run_process,
+    spread_of,
+    table,
+)
+
 WORKLOADS = {
     "identity": "one Identity node",
     "python": "a Python backend, max 16",
     "chain": "a chain of three Identity nodes",
 }
-
-Row = dict[str, Any]
-
-
-def run_case(python: str, case: str, callers: int, seconds: float) -> Row:
-    """Return the row that `inprocess_cases.py` prints for `case`, run by the interpreter `python`."""
-    command = [python, str(HERE / "inprocess_cases.py"), case, str(callers), str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120 + 4 * seconds, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    if not lines:
-        raise SystemExit(f"{case} at {callers} callers gave no figures:\n{done.stderr[-2000:]}")
-    row: Row = json.loads(lines[-1])
-    return row
+COLUMNS = ["callers", "system", "calls/s", "p50, us", "p99, us", "longest call, ms", "slowest/median caller"]
 
 
-def disturbance(round_rows: list[Row]) -> float:
-    """Return the most cores that others used just before or during a run of the round."""
-    loads = [row[key] for row in round_rows for key in ("others_before_cores", "others_during_cores")]
-    return max((load for load in loads if not math.isnan(load)), default=0.0)
+def systems_of(omniback: str | None) -> dict[str, str]:
+    """Return the interpreter of each system."""
+    pythons = {"hami": sys.executable, "plain": sys.executable}
+    return {**pythons, "omniback": omniback} if omniback else pythons
 
 
-def run_round(
-    pythons: dict[str, str], workload: str, callers: int, seconds: float, num_tries: int
-) -> list[Row]:
-    """Run the systems in turn, again while others disturb; return the least disturbed try."""
-    best: list[Row] = []
-    for _ in range(num_tries):
-        rows = [
-            run_case(python, f"{system}/{workload}", callers, seconds) for system, python in pythons.items()
-        ]
-        if not best or disturbance(rows) < disturbance(best):
-            best = rows
-        if disturbance(best) <= MAX_OTHER_CORES:
-            break
-    return best
-
-
-def spread(values: list[float], digits: int = 0) -> str:
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
-
-
-def table(rows: list[Row], systems: list[str], workload: str) -> str:
-    """Return a markdown table of one workload: a line for each number of callers and system."""
-    lines = [
-        f"### {WORKLOADS[workload]}",
-        "",
-        "| callers | system | calls/s | p50, us | p99, us | longest call, ms | slowest/median caller |",
-        "|---|---|---|---|---|---|---|",
+def runs_of(pythons: dict[str, str], workload: str, callers: int, seconds: float) -> list[Run]:
+    """Return what measures each system once."""
+    file, timeout_s = "inprocess_cases.py", 120 + 4 * seconds
+    return [
+        partial(run_process, python, file, f"{system}/{workload}", callers, seconds, timeout_s=timeout_s)
+        for system, python in pythons.items()
     ]
-    for callers in sorted({row["callers"] for row in rows}):
+
+
+def rows_of(rows: list[Row], system: str, workload: str, callers: int) -> list[Row]:
+    return [row for row in rows if (row["callers"], row["case"]) == (callers, f"{system}/{workload}")]
+
+
+def all_callers(rows: list[Row]) -> list[int]:
+    return sorted({row["callers"] for row in rows})
+
+
+def workload_table(rows: list[Row], systems: list[str], workload: str) -> str:
+    """Return a table of one workload: a line for each number of callers and system."""
+    lines = []
+    for callers in all_callers(rows):
         for system in systems:
-            mine = [row for row in rows if (row["callers"], row["case"]) == (callers, f"{system}/{workload}")]
-            if mine:
+            if mine := rows_of(rows, system, workload, callers):
                 columns = [
-                    spread([row["calls_per_s"] for row in mine]),
-                    spread([row["p50_us"] for row in mine], 1),
-                    spread([row["p99_us"] for row in mine], 1),
+                    spread_of(mine, "calls_per_s"),
+                    spread_of(mine, "p50_us", 1),
+                    spread_of(mine, "p99_us", 1),
                     f"{max(row['max_ms'] for row in mine):.1f}",
                     f"{min(row['fairness'] for row in mine):.2f}",
                 ]
-                lines.append(f"| {callers} | {system} | " + " | ".join(columns) + " |")
-    return "\n".join(lines)
+                lines.append([callers, system, *columns])
+    return f"### {WORKLOADS[workload]}\n\n{table(COLUMNS, lines)}"
 
 
 def ratios(rows: list[Row], systems: list[str]) -> str:
     """Return lines that tell, from the medians, how many times the calls of each peer hami makes."""
     lines = []
     for workload in WORKLOADS:
-        for callers in sorted({row["callers"] for row in rows}):
+        for callers in all_callers(rows):
             medians = {
-                system: statistics.median(values)
+                system: statistics.median(row["calls_per_s"] for row in mine)
                 for system in systems
-                if (
-                    values := [
-                        row["calls_per_s"]
-                        for row in rows
-                        if (row["callers"], row["case"]) == (callers, f"{system}/{workload}")
-                    ]
-                )
+                if (mine := rows_of(rows, system, workload, callers))
             }
             if "hami" in medians:
                 peers = [
@@ -117,58 +95,42 @@ def ratios(rows: list[Row], systems: list[str]) -> str:
     return "\n".join(lines)
 
 
-def output_of(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Return one line: processor, cores, Python, version of the package, commit."""
-    from importlib.metadata import version
-
-    models = [
-        line.split(":")[1].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in line
-    ]
-    commit = output_of("git", "describe", "--always", "--dirty")
+def step_line(rows: list[Row]) -> str:
+    """Return what three nodes cost beside one, from the medians of p50 at one caller; else nothing."""
+    one, three = (rows_of(rows, "hami", workload, 1) for workload in ("identity", "chain"))
+    if not one or not three:
+        return ""
+    one_us, three_us = median_of(one, "p50_us"), median_of(three, "p50_us")
     return (
-        f"{models[0] if models else platform.processor()}, {len(models)} cores, "
-        f"Python {platform.python_version()}, hami-core {version('hami-core')}, commit {commit}"
+        f"three nodes take {three_us / one_us:.2f}x one node (target: at most 2), {three_us:.1f} us "
+        f"(target: at most 7), one node {one_us:.1f} us (target: below 2.5)\n"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__, 5, 1.0, "of each of the two phases of a run")
     parser.add_argument("--omniback", metavar="PYTHON", help="interpreter of an environment with omniback")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each of the two phases of a run")
     parser.add_argument("--callers", default="1,8,40")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--tries", type=int, default=3, help="at most, of a round that others disturb")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run there, one a line")
     options = parser.parse_args()
 
-    pythons = {"hami": sys.executable, "plain": sys.executable}
-    if options.omniback:
-        pythons["omniback"] = options.omniback
-    rows: list[Row] = []
-    num_disturbed = 0
+    pythons = systems_of(options.omniback)
+    workloads = options.workloads.split(",")
     print(machine(), flush=True)
-    for round_number in range(1, options.rounds + 1):
-        print(f"round {round_number} of {options.rounds}", file=sys.stderr, flush=True)
-        for callers in map(int, options.callers.split(",")):
-            for workload in options.workloads.split(","):
-                new = run_round(pythons, workload, callers, options.seconds, options.tries)
-                num_disturbed += disturbance(new) > MAX_OTHER_CORES
-                rows += [{**row, "round": round_number} for row in new]
-    if options.json:
-        options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for workload in options.workloads.split(","):
-        print("\n" + table(rows, list(pythons), workload))
-    print("\n" + ratios(rows, list(pythons)))
-    num_rounds = options.rounds * len(options.callers.split(",")) * len(options.workloads.split(","))
-    print(f"{num_disturbed} of {num_rounds} rounds had more than {MAX_OTHER_CORES} cores used by others")
+    if options.omniback:
+        print(f"peer: {peer_versions(options.omniback, 'omniback')}", flush=True)
+    rounds = Rounds(options)
+    rows = rounds.measure(
+        [
+            runs_of(pythons, workload, callers, options.seconds)
+            for callers in numbers(options.callers)
+            for workload in workloads
+        ]
+    )
+    for workload in workloads:
+        print("\n" + workload_table(rows, list(pythons), workload))
+    print("\n" + ratios(rows, list(pythons)) + "\n" + step_line(rows), end="")
+    rounds.finish()
 
 
 if __name__ == "__main__":

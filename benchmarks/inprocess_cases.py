@@ -9,8 +9,6 @@ environment, so this file imports nothing but the standard library until a case 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import queue
 import sys
 import threading
@@ -18,6 +16,7 @@ from collections.abc import Callable
 
 from closed_loop import Call, measure
 from other_load import OtherLoad, sample
+from rounds import report
 
 MAX_BATCH = 16
 CHAIN_LENGTH = 3
@@ -175,19 +174,8 @@ def main(case: str, num_callers: int, seconds: float) -> None:
     others_before_cores = sample(0.2)
     load = OtherLoad()
     measured = measure(call, num_callers, seconds)
-    print(
-        json.dumps(
-            {
-                "case": case,
-                "callers": num_callers,
-                "others_before_cores": others_before_cores,
-                "others_during_cores": load.cores(),
-                **dataclasses.asdict(measured),
-            }
-        ),
-        flush=True,
-    )
-    os._exit(0)  # a peer may hang while the interpreter shuts down; the figures are out
+    figures = dataclasses.asdict(measured)
+    report(case, others_before_cores, load.cores(), callers=num_callers, **figures)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, overload
+from typing import Any
 
 from . import _core
 from .errors import Cancelled, RequestError
@@ -73,6 +73,12 @@ def _event_of(request: Any) -> Any:
     return request.get("event") if isinstance(request, dict) else None
 
 
+def _check_is_dict(request: Any) -> None:
+    if not isinstance(request, dict):
+        wrong = f"a request is a dict, got a `{type(request).__name__}`"
+        raise RequestError(wrong, code="request-type", help='call `pipe({"data": ...})`')
+
+
 def _event_error(message: str, help: str) -> RequestError:
     return RequestError(message, code="request-event", help=help)
 
@@ -85,12 +91,19 @@ def _refuse_event(request: Any) -> None:
         )
 
 
-class Pipeline:
-    """A running pipeline; made by `hami.pipe`. Every method may be called from any thread."""
+class Pipeline(_core.Pipeline):
+    """A running pipeline; made by `hami.pipe`. Every method may be called from any thread.
+
+    `pipe(request)` runs one dict, or a list of dicts as one submission, and waits. Each dict gets what the
+    nodes wrote, `result` above all, and is returned. Of a list the first error in order is raised after all
+    have ended; the others keep their results. Raises RequestError, QueueFull, DeadlineExceeded, Closed, or
+    what a backend raised. Dicts that carry a `hami.Event` under `event` are started, all or none, and the
+    call returns at once.
+    """
 
     def __init__(self, checked: Plan) -> None:
+        super().__init__(checked.to_core())
         self._plan = checked
-        self._core = _core.Pipeline(checked.to_core())
         _open_pipelines.add(self)
         _logger.info("pipeline `%s` is built: %s", checked.name, self._node_names())
 
@@ -99,27 +112,16 @@ class Pipeline:
         """The checked plan that this pipeline runs."""
         return self._plan
 
-    @overload
-    def __call__(self, request: Dict) -> Dict: ...
-    @overload
-    def __call__(self, request: list[Dict]) -> list[Dict]: ...
-    def __call__(self, request: Any) -> Any:
-        """Run one dict, or a list of dicts as one submission, and wait.
-
-        Each dict gets what the nodes wrote, `result` above all, and is returned. Of a list the first error in
-        order is raised after all have ended; the others keep their results. Raises RequestError, QueueFull,
-        DeadlineExceeded, Closed, or what a backend raised. Dicts that carry a `hami.Event` under `event` are
-        started, all or none, and the call returns at once.
-        """
+    def _call_other(self, request: Any) -> Any:
+        """Run what is no single dict without an event; the core does those itself."""
         if isinstance(request, list):
             if any(_event_of(one) is not None for one in request):
                 self._start_with_events(request)
                 return request
-            return self._core.call_many(request)
-        if _event_of(request) is not None:
-            self._start_with_events([request])
-            return request
-        return self._core.call(request)
+            return self._call_many(request)
+        _check_is_dict(request)
+        self._start_with_events([request])
+        return request
 
     def _start_with_events(self, requests: list[Dict]) -> None:
         """Start the dicts, each of which must carry an event."""
@@ -139,7 +141,7 @@ class Pipeline:
             for event, count in counts.items():
                 event.claim(count)
                 claimed.append(event)
-            self._core.submit_many(list(requests), [request["event"].settle for request in requests])
+            self._submit_many(list(requests), [request["event"].settle for request in requests])
         except BaseException:
             for event in claimed:
                 event.unclaim()
@@ -181,7 +183,7 @@ class Pipeline:
         def on_done(error: BaseException | None) -> None:
             future.settle(request, None if error is None else translate(error))
 
-        future.request = self._core.submit(request, on_done, is_streamed)
+        future.request = self._submit(request, on_done, is_streamed)
         return future
 
     async def acall(self, request: Dict) -> Dict:
@@ -198,14 +200,14 @@ class Pipeline:
         sampled) hold `count`, `p50`, `p90`, `p99` and `max` in milliseconds, right to about 6 percent.
         `profiles` has a row for each part inside `Profile[...]`.
         """
-        return self._core.stats()
+        return self._stats()
 
     def problems(self) -> list[str]:
         """Return what is wrong now, in words: a hung instance, a dead worker, a closed pipeline.
 
         An empty list means healthy.
         """
-        return self._core.problems()
+        return self._problems()
 
     def close(self, timeout: float = 10.0) -> bool:
         """Stop admission, wait up to `timeout` seconds for what is inside, and fail the rest with Closed.
@@ -223,8 +225,8 @@ class Pipeline:
                 code="request-timeout",
                 help="use 0 to wait for nothing",
             ) from None
-        was_closed = self._core.is_closed
-        has_ended = self._core.close(seconds)
+        was_closed = self._is_closed
+        has_ended = self._close(seconds)
         if not was_closed:
             how = "everything has ended" if has_ended else "not everything has ended by itself"
             _logger.info("pipeline `%s` is closed: %s", self._plan.name, how)
@@ -242,7 +244,7 @@ class Pipeline:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._core.is_closed else "open"
+        state = "closed" if self._is_closed else "open"
         return f"<hami.Pipeline {state}: {self._node_names()}>"
 
     def _node_names(self) -> str:

@@ -92,12 +92,6 @@ PyObject* from_any(const Any& any) {
   return PyUnicode_FromString(any.type_name().c_str());
 }
 
-PyObject* origin_of(const Value& value) {
-  if (value.object() == nullptr || value.object()->origin() == nullptr) return nullptr;
-  const auto* handle = dynamic_cast<const PyHandle*>(value.object()->origin().get());
-  return handle == nullptr ? nullptr : handle->get();
-}
-
 }  // namespace
 
 Value to_value(PyObject* object, int depth) {
@@ -129,7 +123,9 @@ Value to_value(PyObject* object, int depth) {
 }
 
 PyObject* from_value(const Value& value) {
-  if (PyObject* origin = origin_of(value)) return Py_NewRef(origin);
+  if (value.object() != nullptr) {
+    if (PyObject* origin = host_object(*value.object())) return Py_NewRef(origin);
+  }
   switch (value.kind()) {
     case Value::Kind::kNone:
       return Py_NewRef(Py_None);
@@ -158,10 +154,14 @@ PyObject* from_value(const Value& value) {
 }
 
 PyObject* key_object(const Key& key) {
-  if (const auto* handle = dynamic_cast<const PyHandle*>(key.object()->origin().get())) {
-    return Py_NewRef(handle->get());
-  }
-  return PyUnicode_FromStringAndSize(key.text().data(), static_cast<Py_ssize_t>(key.text().size()));
+  if (PyObject* origin = host_object(*key.object())) return Py_NewRef(origin);
+  PyObject* name =
+      PyUnicode_FromStringAndSize(key.text().data(), static_cast<Py_ssize_t>(key.text().size()));
+  if (name == nullptr) return nullptr;
+  // Made once for each key. The dicts of Python compare interned names by address.
+  PyUnicode_InternInPlace(&name);
+  key.object()->set_origin(hold(name));
+  return name;
 }
 
 bool to_key(PyObject* name, Key& key) {

@@ -58,7 +58,7 @@ PyObject* call_failures(const char* name, const char* format, Args... args) {
   });
 }
 
-std::string note_of(const std::optional<FailureSite>& site) {
+std::string note_of(const FailureSite::Shared& site) {
   if (!site) return "";
   return "in node `" + site->node + "`, backend `" + site->backend + "`, instance " +
          std::to_string(site->instance);
@@ -117,8 +117,7 @@ std::exception_ptr take_python_error() {
 
 void throw_python_error() { std::rethrow_exception(take_python_error()); }
 
-PyObject* exception_object(const std::exception_ptr& error,
-                           const std::optional<FailureSite>& site) {
+PyObject* exception_object(const std::exception_ptr& error, const FailureSite::Shared& site) {
   const std::string note = note_of(site);
   PyObject* original = nullptr;
   Parts parts;
@@ -148,20 +147,20 @@ PyObject* exception_object(const std::exception_ptr& error,
   return Py_NewRef(original);
 }
 
-void report_failure(PyObject* exception, const std::optional<FailureSite>& site) noexcept {
+void report_failure(PyObject* exception, const FailureSite::Shared& site) noexcept {
   PyObject* node = to_python(site ? site->node : std::string());
   Py_XDECREF(node == nullptr ? nullptr : call_failures("report", "ON", exception, node));
   PyErr_Clear();
 }
 
-void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site) {
+void set_python_error(const std::exception_ptr& error, const FailureSite::Shared& site) {
   PyObject* exception = exception_object(error, site);
   if (exception == nullptr) return;  // making it failed, and that error is set
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception)), exception);
   Py_DECREF(exception);
 }
 
-void raise(const std::exception_ptr& error, const std::optional<FailureSite>& site) {
+void raise(const std::exception_ptr& error, const FailureSite::Shared& site) {
   set_python_error(error, site);
   throw pybind11::error_already_set();
 }

@@ -40,14 +40,13 @@ std::exception_ptr to_error(PyObject* exception);
 
 // The exception object that a caller gets: a copy of its own, with a note of where it happened. A
 // new reference, or null with a Python error set.
-PyObject* exception_object(const std::exception_ptr& error, const std::optional<FailureSite>& site);
+PyObject* exception_object(const std::exception_ptr& error, const FailureSite::Shared& site);
 // Logs that a request has failed with this exception object. Leaves no Python error.
-void report_failure(PyObject* exception, const std::optional<FailureSite>& site) noexcept;
+void report_failure(PyObject* exception, const FailureSite::Shared& site) noexcept;
 // Sets the Python error of this thread.
-void set_python_error(const std::exception_ptr& error, const std::optional<FailureSite>& site);
+void set_python_error(const std::exception_ptr& error, const FailureSite::Shared& site);
 // Raises `error` in Python, through pybind11.
-[[noreturn]] void raise(const std::exception_ptr& error,
-                        const std::optional<FailureSite>& site = {});
+[[noreturn]] void raise(const std::exception_ptr& error, const FailureSite::Shared& site = {});
 [[noreturn]] void raise(const Error& error);
 
 }  // namespace hami::bind

@@ -64,6 +64,13 @@ class PyHandle final : public Any {
   PyObject* object_;
 };
 
+// The Python object that `object` was made from, borrowed, or null. Only the binding sets origins,
+// so they are all handles.
+inline PyObject* host_object(const Object& object) noexcept {
+  const auto* handle = static_cast<const PyHandle*>(object.origin().get());
+  return handle == nullptr ? nullptr : handle->get();
+}
+
 // A borrowed object becomes an owned handle. REQUIRES: the GIL.
 Ref<PyHandle> hold(PyObject* object);
 

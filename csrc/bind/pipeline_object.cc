@@ -1,9 +1,11 @@
 #include "bind/pipeline_object.h"
 
 #include <memory>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
+#include "bind/caller_turn.h"
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/fork_guard.h"
@@ -66,20 +68,51 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     pipeline_.reset();
   }
 
-  py::object call(const py::object& dict) {
-    py::list dicts;
-    dicts.append(dict);
-    run(dicts, true);
-    return dict;
+  // Runs one dict and waits for its answer.
+  void call(PyObject* dict) {
+    drain_released();
+    check_is_not_in_child();
+    const std::exception_ptr refusal = error_of([&] { claim(dict); });
+    if (refusal != nullptr) raise(refusal);
+    Ref<Request> request;
+    const std::exception_ptr error = error_of([&] {
+      request = read_request(pipeline_, dict);
+      request->may_run_inline = request->deadline == TimePoint::max();
+      pipeline_->check_may_wait_for(*request);
+      pipeline_->submit({&request, 1});
+    });
+    if (error != nullptr) {
+      forget(dict);
+      raise(error);
+    }
+    const bool ran_in_place = request->answered.is_set();
+    const std::exception_ptr interruption = ran_in_place ? nullptr : wait({&request, 1});
+    py::object failure = finish(*request, dict);
+    if (ran_in_place) CallerTurn::end_call();
+    raise_any(interruption, failure);
   }
 
   py::list call_many(py::list dicts) {
-    run(dicts, false);
+    const py::tuple held(dicts);  // the caller may change its list meanwhile
+    for (py::handle dict : held) check_is_dict(dict.ptr());
+    const auto requests = read(held);
+    start(held, [&] {
+      for (const Ref<Request>& request : requests) pipeline_->check_may_wait_for(*request);
+      pipeline_->submit(requests);
+    });
+    const std::exception_ptr interruption = wait(requests);
+    py::object first_failure;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      py::object failure =
+          finish(*requests[i], PyTuple_GET_ITEM(held.ptr(), static_cast<Py_ssize_t>(i)));
+      if (!first_failure) first_failure = std::move(failure);
+    }
+    raise_any(interruption, first_failure);
     return dicts;
   }
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed) {
-    check_is_dict(dict);
+    check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
     return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed)[0]);
   }
@@ -87,7 +120,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   // All of them, or an error and none; `on_done` holds one function for each.
   py::list submit_many(const py::list& dicts, const py::list& on_done) {
     const py::tuple held(dicts);
-    for (py::handle dict : held) check_is_dict(dict);
+    for (py::handle dict : held) check_is_dict(dict.ptr());
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
     for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false)) {
@@ -117,18 +150,24 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   void forget(PyObject* dict) { in_flight_.erase(dict); }
 
- private:
-  static void check_is_dict(py::handle object) {
-    if (PyDict_Check(object.ptr())) return;
+  static void check_is_dict(PyObject* object) {
+    if (PyDict_Check(object)) return;
     raise(Error(ErrorKind::kRequest, "request-type",
-                std::string("a request is a dict, got a `") + Py_TYPE(object.ptr())->tp_name + "`",
+                std::string("a request is a dict, got a `") + Py_TYPE(object)->tp_name + "`",
                 "call `pipe({\"data\": ...})`"));
   }
 
+ private:
   bool is_in_child() const noexcept { return birth_.is_in_child(); }
 
   void check_is_not_in_child() const {
     if (is_in_child()) raise(ForkGuard::error());
+  }
+
+  void claim(PyObject* dict) {
+    if (in_flight_.insert(dict).second) return;
+    throw Error(ErrorKind::kRequest, "request-in-flight", "this dict is in a pipeline already",
+                "wait for its answer, or submit a copy");
   }
 
   // submit: one request for each dict, or an error and no dict claimed.
@@ -139,11 +178,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     size_t num_claimed = 0;
     const auto error = error_of([&] {
       for (py::handle dict : dicts) {
-        if (!in_flight_.insert(dict.ptr()).second) {
-          throw Error(ErrorKind::kRequest, "request-in-flight",
-                      "this dict is in a pipeline already",
-                      "wait for its answer, or submit a copy");
-        }
+        claim(dict.ptr());
         ++num_claimed;
         requests.push_back(read_request(pipeline_, dict.ptr()));
       }
@@ -153,13 +188,11 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     raise(error);
   }
 
+  // Submitting waits for nothing but the short locks of the core, so the GIL is kept: giving it
+  // away twice in a call, for this and for the answer, would double what callers fight for.
   template <class Submit>
   void start(const py::tuple& dicts, Submit submit) {
-    std::exception_ptr error;
-    {
-      const GilRelease no_gil;
-      error = error_of(submit);
-    }
+    const std::exception_ptr error = error_of(submit);
     if (error == nullptr) return;
     for (py::handle dict : dicts) forget(dict.ptr());
     raise(error);
@@ -177,27 +210,14 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return requests;
   }
 
-  void run(const py::list& dicts, bool is_single) {
-    const py::tuple held(dicts);  // the caller may change its list meanwhile
-    for (py::handle dict : held) check_is_dict(dict);
-    auto requests = read(held);
-    if (is_single && requests[0]->deadline == TimePoint::max()) requests[0]->may_run_inline = true;
-    start(held, [&] {
-      for (const Ref<Request>& request : requests) pipeline_->check_may_wait_for(*request);
-      pipeline_->submit(requests);
-    });
-    std::exception_ptr interruption = wait(requests);
-    finish(requests, held, interruption);
-  }
-
   // Waits for all answers without the GIL. A signal whose handler raises ends the waiting: the
   // requests are cancelled, and the exception is returned.
-  static std::exception_ptr wait(const std::vector<Ref<Request>>& requests) {
+  static std::exception_ptr wait(std::span<const Ref<Request>> requests) {
     // A signal that came while this thread was getting here wakes nobody any more.
     std::exception_ptr interruption = look_at_signals(requests);
     const GilRelease no_gil;
     for (const Ref<Request>& request : requests) {
-      while (request->answered.wait() == Event::Wake::kInterrupted) {
+      while (request->answered.wait({}, &request->pipeline->spin()) == Event::Wake::kInterrupted) {
         const GilAcquire gil;
         if (auto raised = look_at_signals(requests)) interruption = raised;
       }
@@ -207,7 +227,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   // Runs the signal handlers of Python; when one raises, cancels the requests and returns the
   // exception.
-  static std::exception_ptr look_at_signals(const std::vector<Ref<Request>>& requests) {
+  static std::exception_ptr look_at_signals(std::span<const Ref<Request>> requests) {
     if (PyErr_CheckSignals() == 0) return nullptr;
     auto raised = take_python_error();
     const GilRelease no_gil;
@@ -215,20 +235,16 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return raised;
   }
 
-  // return: merges what succeeded, then raises the first error in order.
-  void finish(const std::vector<Ref<Request>>& requests, const py::tuple& dicts,
-              const std::exception_ptr& interruption) {
+  // return: merges what succeeded, or gives the exception object of what failed.
+  py::object finish(Request& request, PyObject* dict) {
     drain_released();
-    py::object failure;
-    for (size_t i = 0; i < requests.size(); ++i) {
-      PyObject* dict = PyTuple_GET_ITEM(dicts.ptr(), static_cast<Py_ssize_t>(i));
-      std::exception_ptr error = requests[i]->error;
-      if (error == nullptr) error = error_of([&] { write_output(*requests[i], dict); });
-      forget(dict);
-      if (error == nullptr) continue;
-      py::object raised = failure_of(*requests[i], error);
-      if (!failure) failure = std::move(raised);
-    }
+    std::exception_ptr error = request.error;
+    if (error == nullptr) error = error_of([&] { write_output(request, dict); });
+    forget(dict);
+    return error == nullptr ? py::object() : failure_of(request, error);
+  }
+
+  static void raise_any(const std::exception_ptr& interruption, const py::object& failure) {
     if (interruption != nullptr) raise(interruption);
     if (!failure) return;
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failure.ptr())), failure.ptr());
@@ -291,24 +307,64 @@ py::list PipelineObject::stats() const {
   return to_rows(all);
 }
 
+bool has_event(PyObject* dict) {
+  const Owned name = checked(key_object(keys::event));
+  PyObject* event = PyDict_GetItemWithError(dict, name.get());
+  if (event == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
+  return event != nullptr && event != Py_None;
+}
+
+// `pipe(request)` from Python, without the detour over a Python function or pybind11's dispatcher.
+// What is no single dict without an event goes to the method `_call_other` of the Python class.
+PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
+  static const char* const names[] = {"request", nullptr};
+  PyObject* request = nullptr;
+  if (keywords == nullptr && PyTuple_GET_SIZE(args) == 1) {
+    request = PyTuple_GET_ITEM(args, 0);
+  } else if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names),
+                                          &request)) {
+    return nullptr;
+  }
+  try {
+    Owned held(Py_NewRef(request));
+    if (!PyDict_Check(request) || has_event(request)) {
+      const Owned name = checked(PyUnicode_InternFromString("_call_other"));
+      return PyObject_CallMethodOneArg(self, name.get(), request);
+    }
+    const auto* instance = reinterpret_cast<const py::detail::instance*>(self);
+    auto* pipeline = static_cast<PipelineObject*>(instance->simple_value_holder[0]);
+    if (pipeline != nullptr) {
+      pipeline->call(request);
+      return held.detach();
+    }
+    PyErr_SetString(PyExc_TypeError, "the pipeline was not made by `hami.pipe`");
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception&) {
+    set_python_error(std::current_exception(), {});
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void define_pipeline(py::module_& module) {
   ForkGuard::watch();
   define_request(module);
-  py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(module, "Pipeline", "A running plan.")
+  const auto set_call = [](PyHeapTypeObject* type) { type->ht_type.tp_call = call_pipeline; };
+  py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
+      module, "Pipeline", py::custom_type_setup(set_call), "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
-      .def("call", &PipelineObject::call, py::arg("request"))
-      .def("call_many", &PipelineObject::call_many, py::arg("requests"))
-      .def("submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"),
+      .def("_call_many", &PipelineObject::call_many, py::arg("requests"))
+      .def("_submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false)
-      .def("submit_many", &PipelineObject::submit_many, py::arg("requests"), py::arg("on_done"))
-      .def("close", &PipelineObject::close, py::arg("timeout_s"))
-      .def("stats", &PipelineObject::stats)
-      .def("problems", &PipelineObject::problems)
-      .def_property_readonly("is_closed", &PipelineObject::is_closed)
-      .def_property_readonly("run_range", &PipelineObject::run_range)
-      .def_property_readonly("num_requests", &PipelineObject::num_requests);
+      .def("_submit_many", &PipelineObject::submit_many, py::arg("requests"), py::arg("on_done"))
+      .def("_close", &PipelineObject::close, py::arg("timeout_s"))
+      .def("_stats", &PipelineObject::stats)
+      .def("_problems", &PipelineObject::problems)
+      .def_property_readonly("_is_closed", &PipelineObject::is_closed)
+      .def_property_readonly("_run_range", &PipelineObject::run_range)
+      .def_property_readonly("_num_requests", &PipelineObject::num_requests);
 }
 
 }  // namespace hami::bind

@@ -8,6 +8,8 @@
 #include <climits>
 #include <ctime>
 
+#include "core/spin.h"
+
 namespace hami {
 namespace {
 
@@ -26,7 +28,8 @@ void Event::set() noexcept {
   if (state_.exchange(kIsSet, std::memory_order_acq_rel) == kHasWaiters) futex_wake_all(state_);
 }
 
-Event::Wake Event::wait(std::optional<TimePoint> deadline) noexcept {
+Event::Wake Event::wait(std::optional<TimePoint> deadline, Spin* spin) noexcept {
+  if (spin != nullptr && spin->until([this] { return is_set(); })) return Wake::kSet;
   while (true) {
     uint32_t seen = kIsUnset;
     if (!state_.compare_exchange_strong(seen, kHasWaiters, std::memory_order_acq_rel) &&

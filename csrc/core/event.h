@@ -1,5 +1,6 @@
 // `Event`: set once, waited for by any number of threads. Waiting sleeps in the kernel until the
-// event is set, a deadline passes, or a signal interrupts the thread; it never polls.
+// event is set, a deadline passes, or a signal interrupts the thread. Before it sleeps it may look
+// a little, as a `Spin` says; after that it never polls.
 #pragma once
 
 #include <chrono>
@@ -14,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
+class Spin;
+
 class Event {
  public:
   enum class Wake { kSet, kTimeout, kInterrupted };
@@ -22,9 +25,13 @@ class Event {
   void set() noexcept;
   bool is_set() const noexcept { return state_.load(std::memory_order_acquire) == kIsSet; }
 
+  // For an event of one waiter, which looks at what happened before it waits again. REQUIRES:
+  // nobody waits now.
+  void reset() noexcept { state_.store(kIsUnset, std::memory_order_release); }
+
   // Waits until the event is set, `deadline` passes, or a signal handler has run on this thread
   // (so that the caller can let the host language look at Ctrl-C and wait again).
-  Wake wait(std::optional<TimePoint> deadline = {}) noexcept;
+  Wake wait(std::optional<TimePoint> deadline = {}, Spin* spin = nullptr) noexcept;
 
  private:
   static constexpr uint32_t kIsUnset = 0;

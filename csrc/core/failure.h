@@ -3,7 +3,7 @@
 #pragma once
 
 #include <exception>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "core/value.h"
@@ -12,6 +12,9 @@ namespace hami {
 
 // Where in the pipeline an item failed, for the note on its exception.
 struct FailureSite {
+  // One for all that failed there; null where the place is not known.
+  using Shared = std::shared_ptr<const FailureSite>;
+
   std::string node;
   std::string backend;
   int instance = 0;
@@ -19,12 +22,12 @@ struct FailureSite {
 
 class Failure final : public Any {
  public:
-  Failure(std::exception_ptr error, std::optional<FailureSite> site)
+  Failure(std::exception_ptr error, FailureSite::Shared site)
       : error(std::move(error)), site(std::move(site)) {}
   std::string type_name() const override { return "exception"; }
 
   const std::exception_ptr error;
-  const std::optional<FailureSite> site;
+  const FailureSite::Shared site;
 };
 
 }  // namespace hami

@@ -1,7 +1,6 @@
 #include "graph/dispatcher.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -27,10 +26,23 @@ std::exception_ptr missing_key(const NodePlan& node, const std::string& source, 
             "correct the `map` of node " + quoted(node.name) + ", or provide the key"));
 }
 
-// The visits that have ended and still wait to be carried on by this thread. Runs in place end
-// inside the start of the next node; a list instead of recursion keeps the stack flat however long
-// the chain is.
-thread_local std::vector<Visit*>* open_walk = nullptr;
+// What this thread still has to carry on. Runs in place end inside the start of the next node; a
+// list instead of recursion keeps the stack flat however long the chain is.
+thread_local Walk* open_walk = nullptr;
+
+int node_of(const Task* task) noexcept { return static_cast<const Visit*>(task)->node; }
+
+// Calls `with(node, tasks)` for each node. REQUIRES: the tasks are in the order of their nodes.
+template <class With>
+void for_each_node(std::span<Task* const> tasks, With with) {
+  while (!tasks.empty()) {
+    const int node = node_of(tasks[0]);
+    const auto end = std::ranges::find_if(tasks, [&](Task* task) { return node_of(task) != node; });
+    const auto count = static_cast<size_t>(end - tasks.begin());
+    with(node, tasks.first(count));
+    tasks = tasks.subspan(count);
+  }
+}
 
 // Adds what nodes wrote for the caller; of two values the one that was written later stays.
 // `data` stays what the caller put there.
@@ -49,21 +61,17 @@ void merge_written(const Dict& from, Dict& into) {
 
 bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) {
   Visits ready;
+  ready.reserve(requests.size());
   for (const Ref<Request>& request : requests) {
-    if (pipeline_.has_joins()) {
-      request->num_pending = std::make_unique<std::atomic<int>[]>(pipeline_.num_nodes());
-      for (size_t i = 0; i < pipeline_.num_nodes(); ++i) {
-        const auto& predecessors = pipeline_.node(static_cast<int>(i)).predecessors;
-        request->num_pending[i].store(static_cast<int>(predecessors.size()),
-                                      std::memory_order_relaxed);
-      }
-      request->kept.resize(pipeline_.num_nodes());
-    }
-    if (pipeline_.has_restarts()) {
-      request->num_rounds = std::make_unique<int64_t[]>(pipeline_.num_nodes());
-    }
+    prepare(*request);
     const size_t num_before = ready.size();
-    for (int root : entry_nodes(*request, ready)) ready.push_back(first_visit(request, root));
+    for (int root : pipeline_.region(request->region).roots) {
+      if (request->root < 0 || root == request->root) {
+        ready.push_back(first_visit(request, root));
+      } else {
+        skip(request, root, ready);
+      }
+    }
     request->num_visits.fetch_add(static_cast<int64_t>(ready.size() - num_before),
                                   std::memory_order_relaxed);
   }
@@ -73,11 +81,35 @@ bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) 
   return true;
 }
 
+void Dispatcher::prepare(Request& request) const {
+  if (pipeline_.has_joins()) {
+    request.num_pending = std::make_unique<std::atomic<int>[]>(pipeline_.num_nodes());
+    for (size_t i = 0; i < pipeline_.num_nodes(); ++i) {
+      const auto& predecessors = pipeline_.node(static_cast<int>(i)).predecessors;
+      request.num_pending[i].store(static_cast<int>(predecessors.size()),
+                                   std::memory_order_relaxed);
+    }
+    request.kept.resize(pipeline_.num_nodes());
+  }
+  if (pipeline_.has_restarts()) {
+    request.num_rounds = std::make_unique<int64_t[]>(pipeline_.num_nodes());
+  }
+}
+
 bool Dispatcher::start_bounded(Visits ready) {
   const auto num_visits = static_cast<int64_t>(ready.size());
   pipeline_.add_inside(num_visits);
-  const Departures departures = sort_out(ready);
-  if (!admit(departures.by_node)) {
+  Departures departures;
+  Task* single = nullptr;
+  std::span<Task* const> tasks(&single, 1);
+  if (ready.size() == 1 && ready[0]->error == nullptr) {
+    note_writer(*ready[0]);
+    single = ready[0].get();
+  } else {
+    departures = sort_out(ready);
+    tasks = departures.tasks;
+  }
+  if (!admit(tasks)) {
     pipeline_.add_inside(-num_visits);
     return false;
   }
@@ -87,38 +119,30 @@ bool Dispatcher::start_bounded(Visits ready) {
   return true;
 }
 
-bool Dispatcher::admit(const TasksByNode& by_node) const {
-  if (by_node.size() == 1) {
-    const auto& [node, tasks] = *by_node.begin();
-    return pipeline_.node(node).entry->start_bounded(tasks);
+bool Dispatcher::admit(std::span<Task* const> tasks) const {
+  if (tasks.empty()) return true;
+  if (node_of(tasks.front()) == node_of(tasks.back())) {
+    return pipeline_.node(node_of(tasks[0])).entry->start_bounded(tasks);
   }
   std::vector<std::pair<Operator*, std::span<Task* const>>> granted;
   bool is_admitted = true;
-  for (const auto& [node, tasks] : by_node) {
+  for_each_node(tasks, [&](int node, std::span<Task* const> of_node) {
     Operator* entry = pipeline_.node(node).entry.get();
-    is_admitted = entry->reserve(tasks.size());
-    if (!is_admitted) break;
-    granted.emplace_back(entry, tasks);
-  }
+    is_admitted = is_admitted && entry->reserve(of_node.size());
+    if (is_admitted) granted.emplace_back(entry, of_node);
+  });
   for (const auto& [entry, tasks] : granted) {
     is_admitted ? entry->start_reserved(tasks) : entry->cancel_reservation(tasks.size());
   }
   return is_admitted;
 }
 
-std::vector<int> Dispatcher::entry_nodes(Request& request, Visits& ready) const {
-  const auto& roots = pipeline_.region(request.region).roots;
-  if (request.root < 0) return roots;
-  for (int root : roots) {
-    if (root != request.root) skip(Ref<Request>(&request), root, ready);
-  }
-  return {request.root};
-}
-
 std::unique_ptr<Visit> Dispatcher::first_visit(const Ref<Request>& request, int node) const {
   if (pipeline_.node(node).is_join()) return join(request, node);
   auto visit = std::make_unique<Visit>(request, node);
-  visit->dict = request->input;
+  const bool is_needed_again =
+      pipeline_.has_joins() || pipeline_.region(request->region).roots.size() > 1;
+  visit->dict = is_needed_again ? request->input : std::move(request->input);
   visit->base = request->base;
   return visit;
 }
@@ -131,13 +155,17 @@ Dispatcher::OwnWalk::~OwnWalk() { open_walk = outer_; }
 
 void Dispatcher::on_finished(Visit& visit) noexcept {
   if (open_walk != nullptr) {
-    open_walk->push_back(&visit);
+    Visit*& last = open_walk->last;
+    (last == nullptr ? open_walk->first : last->next_in_walk) = &visit;
+    last = &visit;
     return;
   }
-  std::vector<Visit*> walk{&visit};
+  Walk walk{&visit, &visit};
   open_walk = &walk;
-  for (size_t i = 0; i < walk.size(); ++i) {
-    std::unique_ptr<Visit> finished(walk[i]);
+  while (walk.first != nullptr) {
+    std::unique_ptr<Visit> finished(walk.first);
+    walk.first = finished->next_in_walk;
+    if (walk.first == nullptr) walk.last = nullptr;
     finished->request->pipeline->dispatcher().settle(std::move(finished));
   }
   open_walk = nullptr;
@@ -149,7 +177,7 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
   Visits ready;
   if (visit->error != nullptr) {
     const std::exception_ptr error = visit->error;
-    std::optional<FailureSite> site = std::move(visit->site);
+    FailureSite::Shared site = std::move(visit->site);
     // The caller's objects go before the caller wakes, unless another branch still needs them.
     visit.reset();
     if (request->num_visits.load(std::memory_order_acquire) == 1) request->forget_input();
@@ -202,7 +230,7 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
                                                        has_result};
   }
   if (node.is_output && has_result) {
-    Dict output = visit->carried;
+    Dict output = node.plan->next.empty() ? std::move(visit->carried) : visit->carried;
     merge_written(visit->dict, output);
     request->collected = std::move(output);
   }
@@ -330,23 +358,38 @@ std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) c
 Dispatcher::Departures Dispatcher::sort_out(const Visits& ready) const {
   Departures departures;
   for (const auto& visit : ready) {
-    // What a later node writes is later, in graph order, and so is what a later round writes.
-    visit->dict.set_writer(visit->round * pipeline_.num_nodes() +
-                           static_cast<uint64_t>(visit->node) + 1);
+    note_writer(*visit);
     if (visit->error != nullptr) {
       departures.failed.push_back(visit.get());
     } else {
-      departures.by_node[visit->node].push_back(visit.get());
+      departures.tasks.push_back(visit.get());
     }
   }
+  std::ranges::stable_sort(departures.tasks, {}, node_of);
   return departures;
 }
 
+// What a later node writes is later, in graph order, and so is what a later round writes.
+void Dispatcher::note_writer(Visit& visit) const {
+  visit.dict.set_writer(visit.round * pipeline_.num_nodes() + static_cast<uint64_t>(visit.node) +
+                        1);
+}
+
 void Dispatcher::start(Visits ready) const {
+  if (ready.size() == 1) return start_one(std::move(ready[0]));
   const Departures departures = sort_out(ready);
   for (auto& visit : ready) static_cast<void>(visit.release());
-  for (const auto& [node, tasks] : departures.by_node) pipeline_.node(node).entry->start(tasks);
+  for_each_node(departures.tasks, [this](int node, std::span<Task* const> tasks) {
+    pipeline_.node(node).entry->start(tasks);
+  });
   for (Visit* failed : departures.failed) on_finished(*failed);
+}
+
+void Dispatcher::start_one(std::unique_ptr<Visit> visit) const {
+  note_writer(*visit);
+  if (visit->error != nullptr) return on_finished(*visit.release());
+  Task* const tasks[] = {visit.release()};
+  pipeline_.node(node_of(tasks[0])).entry->start(tasks);
 }
 
 }  // namespace hami

@@ -3,7 +3,6 @@
 // carries the request on.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,6 +27,12 @@ struct Node {
   bool is_join() const noexcept { return plan->map.has_value() || predecessors.size() > 1; }
 };
 
+// Visits that have ended and still wait to be carried on.
+struct Walk {
+  Visit* first = nullptr;
+  Visit* last = nullptr;
+};
+
 class Dispatcher {
  public:
   // For the length of a scope this thread starts walks of its own: user code that runs inside one
@@ -40,7 +45,7 @@ class Dispatcher {
     OwnWalk& operator=(const OwnWalk&) = delete;
 
    private:
-    std::vector<Visit*>* outer_;
+    Walk* outer_;
   };
 
   explicit Dispatcher(Pipeline& pipeline) : pipeline_(pipeline) {}
@@ -54,14 +59,13 @@ class Dispatcher {
 
  private:
   using Visits = std::vector<std::unique_ptr<Visit>>;
-  using TasksByNode = std::map<int, std::vector<Task*>>;
   // Visits about to start. Those of one node start together, so that they can share a batch.
   struct Departures {
-    TasksByNode by_node;
+    std::vector<Task*> tasks;    // by node
     std::vector<Visit*> failed;  // their frame could not be made
   };
 
-  std::vector<int> entry_nodes(Request& request, Visits& ready) const;
+  void prepare(Request& request) const;
   std::unique_ptr<Visit> first_visit(const Ref<Request>& request, int node) const;
 
   void settle(std::unique_ptr<Visit> visit);
@@ -75,10 +79,12 @@ class Dispatcher {
   void arrive(const Ref<Request>& request, int node, Visits& ready) const;
   std::unique_ptr<Visit> join(const Ref<Request>& request, int node) const;
   Departures sort_out(const Visits& ready) const;
+  void note_writer(Visit& visit) const;
   void start(Visits ready) const;
+  void start_one(std::unique_ptr<Visit> visit) const;
   bool start_bounded(Visits ready);
   // All or none: puts the tasks into the queues of their nodes.
-  bool admit(const TasksByNode& by_node) const;
+  bool admit(std::span<Task* const> tasks) const;
   void end_visits(const Ref<Request>& request, int64_t num_visits) const;
 
   Pipeline& pipeline_;

@@ -79,7 +79,7 @@ class ForEachRun {
   struct Outcome {
     Value result;
     std::exception_ptr error;
-    std::optional<FailureSite> site;
+    FailureSite::Shared site;
   };
 
   void finish() noexcept {

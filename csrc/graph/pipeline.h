@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/spin.h"
 #include "graph/dispatcher.h"
 #include "graph/request.h"
 #include "plan/build.h"
@@ -58,6 +59,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool has_restarts() const noexcept { return has_restarts_; }
   int find_root(std::string_view name) const;
   Dispatcher& dispatcher() noexcept { return dispatcher_; }
+  // Of threads that wait for an answer.
+  Spin& spin() noexcept { return spin_; }
   Timer& timer() noexcept { return load_->timer; }
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
@@ -94,6 +97,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   std::vector<std::shared_ptr<Queue>> queues_;
   Dispatcher dispatcher_{*this};
 
+  Spin spin_;
   std::atomic<int64_t> num_requests_{0};
   std::atomic<int64_t> num_in_queues_{0};
   std::atomic<bool> is_closing_{false};

@@ -85,7 +85,7 @@ void QueueOperator::end(Wait& wait, Outcome outcome) noexcept {
 void QueueOperator::fail(Visit& visit, std::exception_ptr error) noexcept {
   const std::shared_ptr<Pipeline> alive = visit.request->pipeline;
   visit.error = std::move(error);
-  visit.site = FailureSite{node_name_, backend_name_, 0};
+  visit.site = std::make_shared<FailureSite>(node_name_, backend_name_, 0);
   num_failed_.fetch_add(1, std::memory_order_relaxed);
   leave(1);
   visit.finish();

@@ -32,7 +32,7 @@ void Request::forget_input() noexcept {
   kept.clear();
 }
 
-bool Request::fail(std::exception_ptr reason, std::optional<FailureSite> where) noexcept {
+bool Request::fail(std::exception_ptr reason, FailureSite::Shared where) noexcept {
   if (!claim_answer()) return false;
   if (num_visits.load(std::memory_order_acquire) > 0) pipeline->note_early_answer();
   error = std::move(reason);

@@ -60,7 +60,7 @@ class Request final : public Timed {
   // --- the answer, valid once answered ---
   Dict output;
   std::exception_ptr error;
-  std::optional<FailureSite> site;
+  FailureSite::Shared site;
   Event answered;
 
   bool is_answered() const noexcept { return state_.load(std::memory_order_acquire) != kOpen; }
@@ -71,7 +71,7 @@ class Request final : public Timed {
   bool is_late() const noexcept { return deadline != TimePoint::max() && Clock::now() >= deadline; }
   void succeed() noexcept;
   // Returns whether this was the answer.
-  bool fail(std::exception_ptr error, std::optional<FailureSite> site = {}) noexcept;
+  bool fail(std::exception_ptr error, FailureSite::Shared site = {}) noexcept;
   // The deadline has passed.
   void expire() noexcept;
   void on_time() noexcept override { expire(); }
@@ -123,6 +123,7 @@ class Visit final : public Task, public PartialSink {
   Dict carried;
   // How often a Restart has sent it back.
   uint64_t round = 0;
+  Visit* next_in_walk = nullptr;
   // Set by a Restart: where the request goes instead of to the successors.
   const struct RestartTarget* restart = nullptr;
 };

@@ -49,7 +49,8 @@ BackgroundThread::BackgroundThread(Build& build)
     : backend_(build.child(0)),
       range_(range_of_node(*backend_, build.params())),
       isolates_errors_(build.params().get_bool("isolate_errors")),
-      site_{build.node_name(), build.expr().children[0].name, build.instance_index()} {}
+      site_(std::make_shared<FailureSite>(build.node_name(), build.expr().children[0].name,
+                                          build.instance_index())) {}
 
 std::vector<std::shared_ptr<BackgroundThread>> BackgroundThread::find_all(Build& build) {
   std::vector<std::shared_ptr<BackgroundThread>> instances;
@@ -73,15 +74,15 @@ std::vector<std::shared_ptr<BackgroundThread>> BackgroundThread::find_all(Build&
 void BackgroundThread::launch(std::function<void()> work) {
   has_ended = false;
   try {
-    thread = std::thread([name = site_.node, index = site_.instance, work = std::move(work)] {
+    thread = std::thread([name = site_->node, index = site_->instance, work = std::move(work)] {
       name_this_thread(name, index);
       work();
     });
   } catch (const std::system_error& error) {
     has_ended = true;  // nobody must wait for a thread that never was
     throw Error(ErrorKind::kBuild, "build-thread",
-                "the thread of instance " + std::to_string(site_.instance) + " of node " +
-                    quoted(site_.node) + " cannot be started: " + error.what(),
+                "the thread of instance " + std::to_string(site_->instance) + " of node " +
+                    quoted(site_->node) + " cannot be started: " + error.what(),
                 "lower `instance_num`, or raise the limits of the process");
   }
 }

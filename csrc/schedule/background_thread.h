@@ -2,13 +2,13 @@
 // dispatcher of the node decides what it runs; called directly it runs on the caller's thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/spin.h"
 #include "plan/build.h"
 #include "schedule/task.h"
 
@@ -22,7 +22,7 @@ class BackgroundThread final : public Backend {
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return backend_->traits(); }
   std::string problem() const override { return backend_->problem(); }
-  int index() const noexcept { return site_.instance; }
+  int index() const noexcept { return site_->instance; }
   size_t group_of(const Item& item) const override { return backend_->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }
   int container_depth() const override { return backend_->container_depth(); }
@@ -45,7 +45,8 @@ class BackgroundThread final : public Backend {
   std::vector<Task*> running;          // inside the backend now
   std::vector<Task*> answered;         // it has run; its own thread's, without the lock
   TimePoint alarm = TimePoint::max();  // when to look at the queue again
-  std::condition_variable wake;
+  Event wake;                          // reset by the thread before it looks at the rest
+  Spin spin;                           // while it has nothing to do
   std::thread thread;
   bool has_ended = true;
 
@@ -53,7 +54,7 @@ class BackgroundThread final : public Backend {
   std::shared_ptr<Backend> backend_;
   BatchRange range_;
   bool isolates_errors_;
-  FailureSite site_;
+  const FailureSite::Shared site_;
 };
 
 }  // namespace hami

@@ -318,8 +318,8 @@ void InstanceDispatcher::set_waiting(bool is_waiting) {
 
 void InstanceDispatcher::settle(Aftermath& aftermath, Lock& lock) noexcept {
   lock.unlock();
-  if (aftermath.woken != nullptr) aftermath.woken->wake.notify_one();
-  for (BackgroundThread* instance : aftermath.also_woken) instance->wake.notify_one();
+  if (aftermath.woken != nullptr) aftermath.woken->wake.set();
+  for (BackgroundThread* instance : aftermath.also_woken) instance->wake.set();
   for (Task* task : aftermath.ended) task->finish();
   if (aftermath.has_room_again) {
     for (Operator* upstream : upstreams_) upstream->reconsider();

@@ -43,10 +43,13 @@ void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
       dispatch(aftermath, &instance);
       settle(aftermath, lock);
       lock.lock();
-    } else if (instance.alarm != TimePoint::max()) {
-      instance.wake.wait_until(lock, instance.alarm);
     } else {
-      instance.wake.wait(lock);
+      std::optional<TimePoint> alarm;
+      if (instance.alarm != TimePoint::max()) alarm = instance.alarm;
+      lock.unlock();
+      instance.wake.wait(alarm, &instance.spin);
+      lock.lock();
+      instance.wake.reset();
     }
   }
   instance.has_ended = true;

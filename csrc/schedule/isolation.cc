@@ -7,9 +7,14 @@
 namespace hami {
 
 void run_batch(Backend& backend, std::span<Task* const> tasks, bool isolates) noexcept {
+  const auto is_abandoned = [](const Item& item) { return item.is_abandoned(); };
+  if (tasks.size() == 1) {
+    Item* const only[] = {tasks[0]};
+    run_isolated(backend, only, isolates, is_abandoned);
+    return;
+  }
   const std::vector<Item*> items(tasks.begin(), tasks.end());
-  run_isolated(backend, items, isolates,
-               [](const Item& item) { return static_cast<const Task&>(item).is_abandoned(); });
+  run_isolated(backend, items, isolates, is_abandoned);
 }
 
 }  // namespace hami

@@ -47,7 +47,7 @@ class Task : public Item {
   // The last sign of life of a run that gives partial results; `max` while its consumer is behind.
   std::atomic<TimePoint> alive_at{TimePoint::min()};
   // Filled by the node's scheduler together with `error`.
-  std::optional<FailureSite> site;
+  FailureSite::Shared site;
 };
 
 }  // namespace hami

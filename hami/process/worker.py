@@ -65,7 +65,7 @@ def _start(channel: Channel) -> _core.Pipeline | None:
     except BaseException as error:
         channel.send(pack(("failed", pack_error(error))))
         return None
-    channel.send(pack(("ready", pipeline.run_range)))
+    channel.send(pack(("ready", pipeline._run_range)))
     return pipeline
 
 
@@ -80,7 +80,7 @@ def _serve(channel: Channel, pipeline: _core.Pipeline) -> None:
             channel.send(runner.run(frames))
     finally:
         _end_soon()
-        pipeline.close(CLOSE_S)
+        pipeline._close(CLOSE_S)
 
 
 class _Runner:
@@ -140,7 +140,7 @@ class _Runner:
             return lambda error: note(place, error)
 
         try:
-            self._pipeline.submit_many(
+            self._pipeline._submit_many(
                 [item for item in items if item is not None], [callback(place) for place in places]
             )
         except Exception as error:

@@ -324,6 +324,15 @@ TEST_CASE("an item that waits for another shape holds up nobody of its own") {
   CHECK(node.decide_at(89).until == at_ms(90));
 }
 
+TEST_CASE("who has waited longest says when a batch is due, whatever runs first in it") {
+  Node node;
+  node.begin({"a", "b", "c"});
+  node.arrive_in(0, 9, "a", 10);
+  node.arrive_in(0, 1, "b", 40);
+  CHECK(node.decide_at(40).until == at_ms(60));
+  CHECK(node.decide_at(60).count == 2);
+}
+
 TEST_CASE("the second item of an id keeps nobody behind it from the batch") {
   Node node;
   FakeTask& a = node.arrive("a", 1);

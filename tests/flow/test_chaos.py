@@ -58,7 +58,7 @@ def test_every_request_ends_once_and_right_whatever_happens(
         pipeline = chaos.run_round(REQUESTS_A_ROUND)
         num_sent += REQUESTS_A_ROUND
         assert eventually(lambda: num_threads() <= threads_before), f"seed {SEED}: threads are left"
-        assert pipeline._core.num_requests == 0
+        assert pipeline._num_requests == 0
         check_stats(chaos, pipeline.stats())
         print(f"{num_sent} requests, {resident_mb():.1f} MB", flush=True)
         del pipeline

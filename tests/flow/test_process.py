@@ -16,6 +16,7 @@ HEAD = """
 import faulthandler, gc, os, signal, sys, threading
 faulthandler.enable()
 faulthandler.dump_traceback_later(30, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they run behind
 import hami
 
 inside, gate = threading.Event(), threading.Event()

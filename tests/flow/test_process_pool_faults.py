@@ -221,6 +221,7 @@ def test_a_program_that_just_ends_leaves_no_worker(tmp_path: Path, eventually: A
 def test_ctrl_c_of_the_terminal_leaves_the_workers_to_their_parent(tmp_path: Path) -> None:
     script = """
         import os, signal, hami, pool_backends
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         pipe = hami.pipe("ProcessPool[PoolEcho]")
         pid = pipe({"data": ("pid",)})["result"]
         try:

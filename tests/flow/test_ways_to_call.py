@@ -226,7 +226,7 @@ def test_mixed_ways_to_call_end_every_request_once_with_its_own_answer(
     expected = {(way, (caller, i)): 1 for caller, way in enumerate(names) for i in range(NUM_ROUNDS)}
     assert eventually(lambda: len(load.ends) == len(expected))  # a callback may come after the wait
     assert load.ends == expected
-    assert eventually(lambda: load.pipeline._core.num_requests == 0)
+    assert eventually(lambda: load.pipeline._num_requests == 0)
 
 
 def test_mixed_ways_end_every_request_once_when_the_pipeline_closes(
@@ -253,7 +253,7 @@ def test_mixed_ways_end_every_request_once_when_the_pipeline_closes(
 
     def work(caller: int) -> None:
         if caller == 5:
-            assert eventually(lambda: pipeline._core.num_requests == 6)
+            assert eventually(lambda: pipeline._num_requests == 6)
             pipeline.close(timeout=0)
         elif caller == 0:
             blocking("call", lambda: pipeline({"data": 0}))

@@ -1,0 +1,26 @@
+"""The backend of `scaling.py`; worker processes import it from here by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import hami
+
+NUM_STEPS = 20_000  # one or two milliseconds of pure Python
+
+
+@hami.register
+class Steps(hami.Backend):
+    """Compute in pure Python for a while, with a tensor in and a tensor out."""
+
+    batch_range = (1, 16)
+
+    def forward(self, batch: list[dict[str, Any]]) -> None:
+        """Set `result` to `data` plus a number that takes long to find."""
+        for item in batch:
+            remainder = 0
+            for i in range(NUM_STEPS):
+                remainder = (remainder * 31 + i) % 1_000_003
+            item["result"] = np.asarray(item["data"]) + np.float32(remainder)
