@@ -14,7 +14,7 @@ using std::chrono::microseconds;
 
 // Long against the 50 microseconds that it takes to wake the next thread; short enough for forty
 // callers to have their turns within a few hundredths of a second.
-constexpr Duration kTurn = microseconds(500);
+constexpr Duration kTurn = microseconds(300);
 // How long the next thread needs to take the GIL, if there is one.
 constexpr Duration kHandOver = microseconds(150);
 // Looking at the clock costs as much as a tenth of a call.

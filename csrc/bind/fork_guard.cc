@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "core/wake_gate.h"
+
 namespace hami::bind {
 namespace {
 
@@ -24,7 +26,10 @@ Error ForkGuard::error() {
 }
 
 void ForkGuard::watch() {
-  pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1); });
+  pthread_atfork(nullptr, nullptr, [] {
+    num_forks.fetch_add(1);
+    WakeGate::renew();
+  });
 }
 
 }  // namespace hami::bind

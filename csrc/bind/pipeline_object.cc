@@ -78,6 +78,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     const std::exception_ptr error = error_of([&] {
       request = read_request(pipeline_, dict);
       request->may_run_inline = request->deadline == TimePoint::max();
+      request->takes_turns = true;
       pipeline_->check_may_wait_for(*request);
       pipeline_->submit({&request, 1});
     });
@@ -87,6 +88,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     }
     const bool ran_in_place = request->answered.is_set();
     const std::exception_ptr interruption = ran_in_place ? nullptr : wait({&request, 1});
+    request->answered.pass();
     py::object failure = finish(*request, dict);
     if (ran_in_place) CallerTurn::end_call();
     raise_any(interruption, failure);
@@ -217,12 +219,22 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     std::exception_ptr interruption = look_at_signals(requests);
     const GilRelease no_gil;
     for (const Ref<Request>& request : requests) {
-      while (request->answered.wait({}, &request->pipeline->spin()) == Event::Wake::kInterrupted) {
+      if (look_for_answer(*request)) continue;
+      while (request->answered.wait() == Event::Wake::kInterrupted) {
         const GilAcquire gil;
         if (auto raised = look_at_signals(requests)) interruption = raised;
       }
+      last_sleep = Clock::now();
     }
     return interruption;
+  }
+
+  // Looks for a short answer before the thread goes to sleep; true when it has come. A thread that
+  // looks goes ahead of those who sleep until they are let in: only for one turn.
+  static bool look_for_answer(Request& request) {
+    constexpr Duration kTurn = std::chrono::microseconds(100);
+    const bool may_look = !WakeGate::instance().is_occupied() || Clock::now() - last_sleep < kTurn;
+    return may_look && request.pipeline->spin().until([&] { return request.answered.is_set(); });
   }
 
   // Runs the signal handlers of Python; when one raises, cancels the requests and returns the
@@ -260,11 +272,15 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return py::reinterpret_steal<py::object>(made);
   }
 
+  static thread_local TimePoint last_sleep;  // of this thread, for an answer
+
   std::shared_ptr<Pipeline> pipeline_;
   const ForkGuard birth_;
   // Dicts of open requests. Guarded by the GIL.
   std::unordered_set<PyObject*> in_flight_;
 };
+
+thread_local TimePoint PipelineObject::last_sleep;
 
 void Callback::on_answered(Request& request) noexcept {
   const GilAcquire gil;

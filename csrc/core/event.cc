@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <ctime>
 
 #include "core/spin.h"
@@ -18,14 +17,17 @@ long futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* 
   return syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, timeout, nullptr, 0);
 }
 
-void futex_wake_all(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-}
-
 }  // namespace
 
 void Event::set() noexcept {
-  if (state_.exchange(kIsSet, std::memory_order_acq_rel) == kHasWaiters) futex_wake_all(state_);
+  if (state_.exchange(kIsSet, std::memory_order_acq_rel) == kHasWaiters) wake_sleepers(state_);
+}
+
+void Event::set_in_turn() noexcept {
+  // Who does not sleep yet needs no waking, and takes no turn.
+  uint32_t seen = kIsUnset;
+  if (state_.compare_exchange_strong(seen, kIsSet, std::memory_order_acq_rel)) return;
+  WakeGate::instance().come(place_, state_, kIsSet);
 }
 
 Event::Wake Event::wait(std::optional<TimePoint> deadline, Spin* spin) noexcept {

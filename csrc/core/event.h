@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/ref.h"
+#include "core/wake_gate.h"
 
 namespace hami {
 
@@ -23,7 +24,17 @@ class Event {
 
   // Wakes every waiter. Setting it again changes nothing.
   void set() noexcept;
+  // Sets it, and lets its waiter go on when its turn comes, if it sleeps. REQUIRES: one waiter,
+  // which calls `pass`; not set before.
+  void set_in_turn() noexcept;
+  // The waiter has seen that the event is set, and has what it needs to go on.
+  void pass() noexcept { WakeGate::instance().pass(place_); }
   bool is_set() const noexcept { return state_.load(std::memory_order_acquire) == kIsSet; }
+
+  // Whether somebody sleeps, or is about to.
+  bool has_waiters() const noexcept {
+    return state_.load(std::memory_order_acquire) == kHasWaiters;
+  }
 
   // For an event of one waiter, which looks at what happened before it waits again. REQUIRES:
   // nobody waits now.
@@ -38,6 +49,7 @@ class Event {
   static constexpr uint32_t kHasWaiters = 1;
   static constexpr uint32_t kIsSet = 2;
   std::atomic<uint32_t> state_{kIsUnset};
+  WakeGate::Place place_;
 };
 
 }  // namespace hami

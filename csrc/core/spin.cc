@@ -1,19 +1,24 @@
 #include "core/spin.h"
 
+#include <sched.h>
+
 #include <algorithm>
-#include <thread>
 
 namespace hami {
 namespace {
 
-// About what it costs to put a thread to sleep and to wake it again on an idle processor.
-constexpr Duration kLimit = std::chrono::microseconds(50);
 // After so many waits without a look, one looks again whether it pays by now.
-constexpr uint32_t kProbe = 64;
+constexpr uint32_t kProbe = 16;
+
+// Those that this process may use.
+int num_processors() noexcept {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 // Threads of this process that look right now, and how many may.
 std::atomic<int> num_looking{0};
-const int most_looking = std::max(0, static_cast<int>(std::thread::hardware_concurrency()) - 1);
+const int most_looking = num_processors() - 1;
 
 }  // namespace
 
@@ -26,7 +31,7 @@ Duration Spin::begin() noexcept {
     num_looking.fetch_sub(1, std::memory_order_relaxed);
     return Duration::zero();
   }
-  return kLimit;
+  return limit_;
 }
 
 void Spin::end(bool has_come) noexcept {

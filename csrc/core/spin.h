@@ -13,6 +13,12 @@ namespace hami {
 
 class Spin {
  public:
+  // About what it costs to put a thread to sleep and to wake it again on an idle processor.
+  static constexpr Duration kWakeCost = std::chrono::microseconds(50);
+
+  // `limit`: the longest look.
+  explicit Spin(Duration limit) : limit_(limit) {}
+
   // Looks until `is_done()`. False when it is time to sleep.
   template <class IsDone>
   bool until(IsDone is_done) noexcept {
@@ -41,6 +47,7 @@ class Spin {
   void end(bool has_come) noexcept;
   static void relax() noexcept;
 
+  const Duration limit_;
   // Rises with each success and falls with each failure.
   std::atomic<int> credit_{kMaxCredit};
   std::atomic<uint32_t> num_refused_{0};

@@ -97,7 +97,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   std::vector<std::shared_ptr<Queue>> queues_;
   Dispatcher dispatcher_{*this};
 
-  Spin spin_;
+  Spin spin_{Spin::kWakeCost};
   std::atomic<int64_t> num_requests_{0};
   std::atomic<int64_t> num_in_queues_{0};
   std::atomic<bool> is_closing_{false};

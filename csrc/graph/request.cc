@@ -16,7 +16,7 @@ void Request::announce() noexcept {
   pipeline->leave(*this);
   if (completion != nullptr) completion->on_answered(*this);
   if (stream) stream->end();
-  answered.set();
+  takes_turns ? answered.set_in_turn() : answered.set();
 }
 
 void Request::succeed() noexcept {

@@ -54,6 +54,8 @@ class Request final : public Timed {
   TimePoint deadline = TimePoint::max();
   int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
   bool may_run_inline = false;
+  // Its one waiter calls `answered.pass()`.
+  bool takes_turns = false;
   std::shared_ptr<Completion> completion;
   Ref<ResultStream> stream;  // where the output node's partial results go, if anybody listens
 

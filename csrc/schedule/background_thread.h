@@ -46,7 +46,9 @@ class BackgroundThread final : public Backend {
   std::vector<Task*> answered;         // it has run; its own thread's, without the lock
   TimePoint alarm = TimePoint::max();  // when to look at the queue again
   Event wake;                          // reset by the thread before it looks at the rest
-  Spin spin;                           // while it has nothing to do
+  // While it has nothing to do; long enough for the callers of a batch to come back with their
+  // next.
+  Spin spin{6 * Spin::kWakeCost};
   std::thread thread;
   bool has_ended = true;
 

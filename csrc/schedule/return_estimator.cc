@@ -29,7 +29,12 @@ void RecentMedian::add(Duration value) noexcept {
   median_ = *median;
 }
 
-Duration ReturnEstimator::grace() const noexcept { return std::max(kLeastGrace, 4 * gaps_.get()); }
+Duration ReturnEstimator::grace() const noexcept {
+  // Whoever is left behind waits for a whole run, and its place in that run stays empty: against
+  // long runs a little more patience costs nothing.
+  const Duration part_of_run(static_cast<Duration::rep>(while_running_.whole / 8));
+  return std::max({kLeastGrace, 4 * gaps_.get(), std::min(part_of_run, kLongestReturn)});
+}
 
 Duration ReturnEstimator::grace_after_end() const noexcept {
   if (is_gathering()) return kLongestReturn;
