@@ -125,6 +125,16 @@ TEST_CASE("whoever leaves the line early lets the others have their turns") {
   CHECK_FALSE(gate.is_occupied());
 }
 
+TEST_CASE("a forked child finds the gate free, whoever stood at it in the parent") {
+  std::atomic<uint32_t> word{0};
+  WakeGate::Place place;
+  WakeGate::instance().come(place, word, 1);
+  WakeGate& of_parent = WakeGate::instance();
+  WakeGate::renew();
+  CHECK_FALSE(WakeGate::instance().is_occupied());
+  of_parent.pass(place);
+}
+
 TEST_CASE("many threads in turns all come through, whenever they begin to wait") {
   std::atomic<int> num_through{0};
   for (int round = 0; round < 200; ++round) {
