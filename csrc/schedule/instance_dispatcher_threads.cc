@@ -30,9 +30,11 @@ class InstanceDispatcher::RunWatch final : public Timed {
 void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
   // Also while it answers: what callbacks do on this thread holds the instance up as well.
   std::optional<Occupied> occupied;
-  if (!runs_anywhere()) occupied.emplace(*load_, node_name_);
   Lock lock(mutex_);
   while (true) {
+    // The thread starts before the node is complete; with the first task it is.
+    const bool has_work = !instance.assigned.empty() || !queue_.empty();
+    if (has_work && !occupied && !runs_anywhere()) occupied.emplace(*load_, node_name_);
     if (!instance.assigned.empty()) {
       run_assigned(instance, lock);
     } else if (is_closed_) {
