@@ -73,12 +73,6 @@ def _event_of(request: Any) -> Any:
     return request.get("event") if isinstance(request, dict) else None
 
 
-def _check_is_dict(request: Any) -> None:
-    if not isinstance(request, dict):
-        wrong = f"a request is a dict, got a `{type(request).__name__}`"
-        raise RequestError(wrong, code="request-type", help='call `pipe({"data": ...})`')
-
-
 def _event_error(message: str, help: str) -> RequestError:
     return RequestError(message, code="request-event", help=help)
 
@@ -113,13 +107,12 @@ class Pipeline(_core.Pipeline):
         return self._plan
 
     def _call_other(self, request: Any) -> Any:
-        """Run what is no single dict without an event; the core does those itself."""
+        """Run a list, or a dict with an event; the core does everything else itself."""
         if isinstance(request, list):
             if any(_event_of(one) is not None for one in request):
                 self._start_with_events(request)
                 return request
             return self._call_many(request)
-        _check_is_dict(request)
         self._start_with_events([request])
         return request
 

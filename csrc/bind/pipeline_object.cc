@@ -70,6 +70,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   // Runs one dict and waits for its answer.
   void call(PyObject* dict) {
+    check_is_dict(dict);
     drain_released();
     check_is_not_in_child();
     const std::exception_ptr refusal = error_of([&] { claim(dict); });
@@ -331,7 +332,7 @@ bool has_event(PyObject* dict) {
 }
 
 // `pipe(request)` from Python, without the detour over a Python function or pybind11's dispatcher.
-// What is no single dict without an event goes to the method `_call_other` of the Python class.
+// A list, or a dict with an event, goes to the method `_call_other` of the Python class.
 PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
   static const char* const names[] = {"request", nullptr};
   PyObject* request = nullptr;
@@ -343,7 +344,7 @@ PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
   }
   try {
     Owned held(Py_NewRef(request));
-    if (!PyDict_Check(request) || has_event(request)) {
+    if (PyList_Check(request) || (PyDict_Check(request) && has_event(request))) {
       const Owned name = checked(PyUnicode_InternFromString("_call_other"));
       return PyObject_CallMethodOneArg(self, name.get(), request);
     }
