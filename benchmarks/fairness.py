@@ -8,8 +8,8 @@ other callers starve. The cases are those of `inprocess.py`; here each caller ha
 
 from __future__ import annotations
 
-from inprocess import WORKLOADS, rows_of, runs_of, systems_of, workload_table
-from rounds import Rounds, Row, machine, median_of, numbers, options_of, peer_versions
+from inprocess import WORKLOADS, measure_beside_peer, options_with_peer, rows_of, workload_table
+from rounds import Row, median_of, numbers
 
 MIN_FAIRNESS = 2 / 3
 MAX_CALL_MS = 50
@@ -33,28 +33,11 @@ def verdicts(rows: list[Row], workload: str, callers: list[int]) -> list[str]:
 
 
 def main() -> None:
-    parser = options_of(__doc__, 5, 5.0, "of each of the two phases of a run")
-    parser.add_argument("--omniback", metavar="PYTHON", help="interpreter of an environment with omniback")
-    parser.add_argument("--callers", default="8,40")
-    parser.add_argument("--workloads", default="identity,python")
-    options = parser.parse_args()
-
-    pythons = systems_of(options.omniback)
-    callers, workloads = numbers(options.callers), options.workloads.split(",")
-    print(machine(), flush=True)
-    if options.omniback:
-        print(f"peer: {peer_versions(options.omniback, 'omniback')}", flush=True)
-    rounds = Rounds(options)
-    rows = rounds.measure(
-        [
-            runs_of(pythons, workload, num_callers, options.seconds)
-            for num_callers in callers
-            for workload in workloads
-        ]
-    )
-    for workload in workloads:
-        print("\n" + workload_table(rows, list(pythons), workload))
-        print("\n" + "\n".join(verdicts(rows, workload, callers)))
+    options = options_with_peer(__doc__, 5.0, "8,40", "identity,python")
+    rounds, systems, rows = measure_beside_peer(options)
+    for workload in options.workloads.split(","):
+        print("\n" + workload_table(rows, systems, workload))
+        print("\n" + "\n".join(verdicts(rows, workload, numbers(options.callers))))
     rounds.finish()
 
 

@@ -9,6 +9,7 @@ with the smallest and largest round.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 from functools import partial
@@ -107,15 +108,18 @@ def step_line(rows: list[Row]) -> str:
     )
 
 
-def main() -> None:
-    parser = options_of(__doc__, 5, 1.0, "of each of the two phases of a run")
+def options_with_peer(doc: str, seconds: float, callers: str, workloads: str) -> argparse.Namespace:
+    """Return the options of a measurement that takes turns with omniback; the arguments are the defaults."""
+    parser = options_of(doc, 5, seconds, "of each of the two phases of a run")
     parser.add_argument("--omniback", metavar="PYTHON", help="interpreter of an environment with omniback")
-    parser.add_argument("--callers", default="1,8,40")
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    options = parser.parse_args()
+    parser.add_argument("--callers", default=callers)
+    parser.add_argument("--workloads", default=workloads)
+    return parser.parse_args()
 
+
+def measure_beside_peer(options: argparse.Namespace) -> tuple[Rounds, list[str], list[Row]]:
+    """Run every workload with every number of callers; return the rounds, the systems and the rows."""
     pythons = systems_of(options.omniback)
-    workloads = options.workloads.split(",")
     print(machine(), flush=True)
     if options.omniback:
         print(f"peer: {peer_versions(options.omniback, 'omniback')}", flush=True)
@@ -124,12 +128,18 @@ def main() -> None:
         [
             runs_of(pythons, workload, callers, options.seconds)
             for callers in numbers(options.callers)
-            for workload in workloads
+            for workload in options.workloads.split(",")
         ]
     )
-    for workload in workloads:
-        print("\n" + workload_table(rows, list(pythons), workload))
-    print("\n" + ratios(rows, list(pythons)) + "\n" + step_line(rows), end="")
+    return rounds, list(pythons), rows
+
+
+def main() -> None:
+    options = options_with_peer(__doc__, 1.0, "1,8,40", ",".join(WORKLOADS))
+    rounds, systems, rows = measure_beside_peer(options)
+    for workload in options.workloads.split(","):
+        print("\n" + workload_table(rows, systems, workload))
+    print("\n" + ratios(rows, systems) + "\n" + step_line(rows), end="")
     rounds.finish()
 
 
