@@ -57,6 +57,8 @@ def held(amount: int, start: Callable[[Any, list[dict[str, Any]]], object]) -> d
     waiting = pipe.stats()[0]["waiting"]
     gate.set()
     pipe.close()
+    if isinstance(keep, threading.Thread):
+        keep.join()  # a blocking call writes the answers into its dicts as it returns, close may be done before
     if waiting and [request["result"] for request in requests] != list(range(amount)):
         raise SystemExit("a request got a wrong answer")
     del keep
@@ -67,10 +69,11 @@ def held_by_a_list(amount: int) -> dict[str, Any]:
     """One blocking call with a list: what the core keeps."""
 
     def start(pipe: Any, requests: list[dict[str, Any]]) -> object:
-        threading.Thread(target=pipe, args=(requests,)).start()
+        caller = threading.Thread(target=pipe, args=(requests,))
+        caller.start()
         while pipe.stats()[0]["waiting"] < amount - 1:
             time.sleep(0.01)
-        return None
+        return caller
 
     return held(amount, start)
 
