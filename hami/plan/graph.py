@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..config import Config, NodeConfig
 from ..errors import ConfigError, Span, did_you_mean, quoted
 from .links import MapEntry, parse_map, parse_next
+from .restarts import edges_back
 
 
 @dataclass
@@ -108,7 +109,8 @@ class _Checker:
     def take_out_restarts(self, restarts: Collection[str]) -> None:
         """Remove the edges by which a Restart leads back: a request takes them only when it asks for that."""
         sources = {self.index[name] for name in restarts}
-        for source, following in self._back_edges(sources) if sources else ():
+        back = edges_back([vertex.next for vertex in self.vertices], sources) if sources else ()
+        for source, following in back:
             vertex = self.vertices[source]
             if vertex.restart_at is not None:
                 names = quoted([self.vertices[index].name for index in (vertex.restart_at, following)])
@@ -118,27 +120,6 @@ class _Checker:
             vertex.next.remove(following)
             self.vertices[following].previous.remove(source)
             vertex.restart_at = following
-
-    def _back_edges(self, sources: set[int]) -> list[tuple[int, int]]:
-        """Return the edges out of `sources` to nodes from which the search came there, entry nodes first."""
-        found: list[tuple[int, int]] = []
-        is_open: dict[int, bool] = {}  # on the way to where the search is now; False once left
-        is_inside = [not sources >= set(vertex.previous) for vertex in self.vertices]
-        for entry in sorted(range(len(self.vertices)), key=is_inside.__getitem__):
-            waiting = [] if entry in is_open else [(entry, 0)]
-            while waiting:
-                index, position = waiting.pop()
-                is_open[index] = True
-                following = self.vertices[index].next[position : position + 1]
-                if not following:
-                    is_open[index] = False
-                    continue
-                waiting.append((index, position + 1))
-                if is_open.get(following[0], False) and index in sources:
-                    found.append((index, following[0]))
-                elif following[0] not in is_open:
-                    waiting.append((following[0], 0))
-        return found
 
     def _index_of(self, vertex: Vertex, name: str, span: Span | None, key: str, code: str) -> int:
         if name not in self.index:

@@ -166,3 +166,30 @@ def waiting() -> Callable[..., int]:
         return int(pipeline.stats()[node]["waiting"])
 
     return count
+
+
+@pytest.fixture
+def rounds() -> None:
+    """`Work` adds one and asks for another round below 6; `AddOne` only adds; `Below` is a condition."""
+
+    @hami.register
+    def Work(batch: list[dict[str, Any]]) -> None:  # noqa: N802
+        for item in batch:
+            item["result"] = item["data"] + 1
+            if item["result"] < 6:
+                item["restart"] = item.get("back_to", True)
+
+    @hami.register
+    def AddOne(batch: list[dict[str, Any]]) -> list[Any]:  # noqa: N802
+        return [item["data"] + 1 for item in batch]
+
+    @hami.register
+    class Below(hami.Backend):
+        limit = hami.param(6)
+
+        def forward(self, batch: list[dict[str, Any]]) -> None:
+            for item in batch:
+                if item["data"] < self.limit:
+                    item["result"] = True
+
+    # Without a result the condition does not hold: no error, since LoopCondition asks and goes on.

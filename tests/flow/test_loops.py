@@ -8,33 +8,7 @@ import pytest
 
 import hami
 
-
-@pytest.fixture(autouse=True)
-def backends() -> None:
-    """`Work` adds one and asks for another round below 6; `AddOne` only adds; `Below` is a condition."""
-
-    @hami.register
-    def Work(batch: list[dict[str, Any]]) -> None:  # noqa: N802
-        for item in batch:
-            item["result"] = item["data"] + 1
-            if item["result"] < 6:
-                item["restart"] = item.get("back_to", True)
-
-    @hami.register
-    def AddOne(batch: list[dict[str, Any]]) -> list[Any]:  # noqa: N802
-        return [item["data"] + 1 for item in batch]
-
-    @hami.register
-    class Below(hami.Backend):
-        limit = hami.param(6)
-
-        def forward(self, batch: list[dict[str, Any]]) -> None:
-            for item in batch:
-                if item["data"] < self.limit:
-                    item["result"] = True
-
-    # Without a result the condition does not hold: no error, since LoopCondition asks and goes on.
-
+pytestmark = pytest.mark.usefixtures("rounds")
 
 # --- Restart ---
 
@@ -323,77 +297,3 @@ def test_a_loop_has_a_process_and_a_condition(backend: str) -> None:
     hami.alias("C", "Identity")
     with pytest.raises(hami.ConfigError, match="`Loop` takes 2 backends"):
         hami.pipe(backend)
-
-
-# --- edges that lead back ---
-
-
-def test_a_cycle_without_a_restart_is_refused_by_name() -> None:
-    with pytest.raises(hami.ConfigError, match="`work` -> `again` -> `work`"):
-        hami.pipe(
-            {"work": {"backend": "Work", "next": "again"}, "again": {"backend": "Identity", "next": "work"}}
-        )
-
-
-def test_a_restart_leads_back_to_one_node(open_pipe: Any) -> None:
-    with pytest.raises(hami.ConfigError, match="leads back to several nodes") as caught:
-        hami.pipe(
-            {
-                "first": {"backend": "Identity", "next": "work"},
-                "work": {"backend": "Work", "next": "again"},
-                "again": {"backend": "Restart", "next": "first,work,end"},
-                "end": {"backend": "Identity"},
-            }
-        )
-    assert caught.value.code == "plan-several-restarts"
-
-
-def test_the_dispatcher_of_the_graph_is_no_node() -> None:
-    with pytest.raises(hami.BuildError, match="`DagDispatcher` cannot be the backend of a node"):
-        hami.pipe({"work": {"backend": "DagDispatcher"}})
-
-
-def test_a_loop_may_be_the_entrypoint_of_a_node(open_pipe: Any) -> None:
-    assert open_pipe({"entrypoint": "Loop[AddOne, Below]"})({"data": 1})["result"] == 6
-
-
-def test_two_loops_may_follow_each_other(open_pipe: Any) -> None:
-    pipeline = open_pipe(
-        {
-            "first": {"backend": "Work", "next": "again"},
-            "again": {"backend": "Restart", "next": "first,second"},
-            "second": {"backend": "Work", "next": "more"},
-            "more": {"backend": "Restart", "next": "second,first_of_rest"},
-            "first_of_rest": {"backend": "AddOne"},
-        }
-    )
-    assert pipeline({"data": 0})["result"] == 8  # 6, then 7, then 8
-
-
-def test_an_inner_restart_may_lie_inside_an_outer_one(open_pipe: Any) -> None:
-    @hami.register
-    def Outer(batch: list[dict[str, Any]]) -> None:  # noqa: N802
-        for item in batch:
-            item["result"] = item["data"] + 10
-            item["restart"] = item["result"] < 40
-
-    pipeline = open_pipe(
-        {
-            "start": {"backend": "Identity", "next": "inner"},
-            "inner": {"backend": "Work", "next": "again"},
-            "again": {"backend": "Restart", "next": "inner,outer"},
-            "outer": {"backend": "Outer", "next": "more"},
-            "more": {"backend": "Restart", "next": "start,end"},
-            "end": {"backend": "Identity"},
-        }
-    )
-    assert pipeline({"data": 0})["result"] == 49  # 6+10=16, 17+10=27, 28+10=38, 39+10=49
-
-
-@pytest.mark.parametrize(
-    "text", ["Identity", "Restart", "Restart[Identity]", "Restart[DagDispatcher[Identity]]"]
-)
-def test_a_graph_runs_in_no_other_entrypoint(text: str) -> None:
-    with pytest.raises(hami.ConfigError) as caught:
-        hami.pipe({"work": {"backend": "Work"}, "entrypoint": text})
-    assert caught.value.code == "plan-bad-entrypoint"
