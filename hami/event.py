@@ -42,13 +42,26 @@ class Dict(dict[str, Any]):
 class Event:
     """The end of a call. Put it under `event` into one dict, or into several dicts of one call."""
 
+    # Thousands may be in flight: what only a waiting thread needs is made when one waits.
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_error",
+        "_is_claimed",
+        "_is_set",
+        "_lock",
+        "_num_left",
+        "_reached",
+    )
+
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._reached: threading.Event | None = None
         self._is_claimed = False
         self._num_left = 0
         self._is_set = False
         self._error: BaseException | None = None
-        self._callbacks: list[Callback] = []
+        self._callbacks: tuple[Callback, ...] = ()
 
     def is_set(self) -> bool:
         """Say whether every dict has its answer."""
@@ -59,9 +72,11 @@ class Event:
 
         Once it is, raises the first exception, first in time, that one of the dicts ended with.
         """
-        with self._changed:
-            if not self._changed.wait_for(self.is_set, timeout):
-                return False
+        with self._lock:
+            if not self._is_set and self._reached is None:
+                self._reached = threading.Event()
+        if not self._is_set and self._reached is not None and not self._reached.wait(timeout):
+            return False
         self._raise_error()
         return True
 
@@ -71,9 +86,9 @@ class Event:
 
     def add_callback(self, callback: Callback) -> None:
         """Call `callback(event)` once the event is set, or now if it is. What it raises is logged."""
-        with self._changed:
+        with self._lock:
             if not self._is_set:
-                self._callbacks.append(callback)
+                self._callbacks += (callback,)
                 return
         self._call(callback)
 
@@ -104,7 +119,7 @@ class Event:
 
     def claim(self, num_dicts: int) -> None:
         """Take the event for a call with that many dicts. Raises RequestError if it was taken before."""
-        with self._changed:
+        with self._lock:
             if self._is_claimed:
                 state = "was used already" if self._is_set else "is in use"
                 raise RequestError(
@@ -117,21 +132,22 @@ class Event:
 
     def unclaim(self) -> None:
         """Give the event back: nothing was submitted."""
-        with self._changed:
+        with self._lock:
             self._is_claimed = False
             self._num_left = 0
 
     def settle(self, error: BaseException | None) -> None:
         """Note that one dict has its answer."""
-        with self._changed:
+        with self._lock:
             if error is not None and self._error is None:
                 self._error = error
             self._num_left -= 1
             if self._num_left > 0:
                 return
             self._is_set = True
-            callbacks, self._callbacks = self._callbacks, []
-            self._changed.notify_all()
+            callbacks, self._callbacks = self._callbacks, ()
+            if self._reached is not None:
+                self._reached.set()
         for callback in callbacks:
             self._call(callback)
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "core/spin.h"
 #include "core/wake_gate.h"
 
 namespace hami::bind {
@@ -29,6 +30,7 @@ void ForkGuard::watch() {
   pthread_atfork(nullptr, nullptr, [] {
     num_forks.fetch_add(1);
     WakeGate::renew();
+    Spin::renew();
   });
 }
 

@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <ctime>
 
-#include "core/spin.h"
-
 namespace hami {
 namespace {
 
@@ -30,8 +28,7 @@ void Event::set_in_turn() noexcept {
   WakeGate::instance().come(place_, state_, kIsSet);
 }
 
-Event::Wake Event::wait(std::optional<TimePoint> deadline, Spin* spin) noexcept {
-  if (spin != nullptr && spin->until([this] { return is_set(); })) return Wake::kSet;
+Event::Wake Event::wait(std::optional<TimePoint> deadline) noexcept {
   while (true) {
     uint32_t seen = kIsUnset;
     if (!state_.compare_exchange_strong(seen, kHasWaiters, std::memory_order_acq_rel) &&

@@ -1,6 +1,5 @@
 // `Event`: set once, waited for by any number of threads. Waiting sleeps in the kernel until the
-// event is set, a deadline passes, or a signal interrupts the thread. Before it sleeps it may look
-// a little, as a `Spin` says; after that it never polls.
+// event is set, a deadline passes, or a signal interrupts the thread; it never polls.
 #pragma once
 
 #include <chrono>
@@ -15,8 +14,6 @@ namespace hami {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
-
-class Spin;
 
 class Event {
  public:
@@ -42,7 +39,7 @@ class Event {
 
   // Waits until the event is set, `deadline` passes, or a signal handler has run on this thread
   // (so that the caller can let the host language look at Ctrl-C and wait again).
-  Wake wait(std::optional<TimePoint> deadline = {}, Spin* spin = nullptr) noexcept;
+  Wake wait(std::optional<TimePoint> deadline = {}) noexcept;
 
  private:
   static constexpr uint32_t kIsUnset = 0;

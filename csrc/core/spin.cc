@@ -22,6 +22,8 @@ const int most_looking = num_processors() - 1;
 
 }  // namespace
 
+void Spin::renew() noexcept { num_looking = 0; }
+
 Duration Spin::begin() noexcept {
   if (credit_.load(std::memory_order_relaxed) <= 0 &&
       num_refused_.fetch_add(1, std::memory_order_relaxed) % kProbe != kProbe - 1) {

@@ -19,6 +19,9 @@ class Spin {
   // `limit`: the longest look.
   explicit Spin(Duration limit) : limit_(limit) {}
 
+  // A forked child begins anew: whoever looks stayed in the parent.
+  static void renew() noexcept;
+
   // Looks until `is_done()`. False when it is time to sleep.
   template <class IsDone>
   bool until(IsDone is_done) noexcept {

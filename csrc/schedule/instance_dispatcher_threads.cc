@@ -49,7 +49,10 @@ void InstanceDispatcher::work(BackgroundThread& instance) noexcept {
       std::optional<TimePoint> alarm;
       if (instance.alarm != TimePoint::max()) alarm = instance.alarm;
       lock.unlock();
-      instance.wake.wait(alarm, &instance.spin);
+      const auto is_awaited = [&] {
+        return !instance.wake.is_set() && (!alarm || Clock::now() < *alarm);
+      };
+      if (!instance.spin.until([&] { return !is_awaited(); })) instance.wake.wait(alarm);
       lock.lock();
       instance.wake.reset();
     }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -186,6 +187,33 @@ TEST_CASE("looks that never pay become rare") {
     num_looks += num_asked > 1;
   }
   CHECK(num_looks < 100);
+}
+
+TEST_CASE("a forked child may look, however many threads looked in the parent") {
+  const auto looks = [] {
+    int num_looks = 0;
+    Spin spin(std::chrono::microseconds(10));
+    spin.until([&] { return ++num_looks < 0; });
+    return num_looks > 1;
+  };
+  const bool may_look = looks();  // not on a single processor
+  bool is_one_left = true;
+  // Each look inside another one: as many as may be at a time, and one that is refused.
+  std::function<void()> look_inside = [&] {
+    int num_looks = 0;
+    Spin spin(std::chrono::seconds(30));
+    spin.until([&] {
+      if (++num_looks == 2) look_inside();
+      return num_looks > 1;
+    });
+    is_one_left = is_one_left && num_looks > 1;
+    if (num_looks > 1) return;
+    Spin::renew();
+    CHECK(looks() == may_look);
+  };
+  look_inside();
+  CHECK_FALSE(is_one_left);
+  Spin::renew();
 }
 
 TEST_SUITE_END();

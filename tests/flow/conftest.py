@@ -6,6 +6,7 @@ runs of a probe. Whatever a test leaves behind, shut gates included, is opened a
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -193,3 +194,10 @@ def rounds() -> None:
                     item["result"] = True
 
     # Without a result the condition does not hold: no error, since LoopCondition asks and goes on.
+
+
+@pytest.fixture
+def new_threads() -> Callable[[], set[str]]:
+    """Return a function that gives the threads begun since now, by number, those of the core included."""
+    before = set(os.listdir("/proc/self/task"))
+    return lambda: set(os.listdir("/proc/self/task")) - before

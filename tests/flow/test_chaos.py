@@ -25,11 +25,6 @@ def resident_mb() -> float:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def num_threads() -> int:
-    """Return how many threads this process has, those of the core included."""
-    return len(os.listdir("/proc/self/task"))
-
-
 def check_stats(chaos: Chaos, stats: list[dict[str, Any]]) -> None:
     """Hold the figures of a closed pipeline against each other, and against what the callers saw."""
     by_name = {row["node"]: row for row in stats}
@@ -48,16 +43,15 @@ def check_stats(chaos: Chaos, stats: list[dict[str, Any]]) -> None:
 
 
 def test_every_request_ends_once_and_right_whatever_happens(
-    eventually: Any, caplog: pytest.LogCaptureFixture
+    new_threads: Any, eventually: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL", logger="hami")  # pytest keeps what is logged
     chaos = Chaos(SEED)
-    threads_before = num_threads()
     num_sent, after_warm_up = 0, 0.0
     while num_sent < NUM_REQUESTS:
         pipeline = chaos.run_round(REQUESTS_A_ROUND)
         num_sent += REQUESTS_A_ROUND
-        assert eventually(lambda: num_threads() <= threads_before), f"seed {SEED}: threads are left"
+        assert eventually(lambda: not new_threads()), f"seed {SEED}: threads are left"
         assert pipeline._num_requests == 0
         check_stats(chaos, pipeline.stats())
         print(f"{num_sent} requests, {resident_mb():.1f} MB", flush=True)

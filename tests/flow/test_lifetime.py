@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import weakref
 from typing import Any
 
@@ -14,22 +13,16 @@ import hami
 FOR_EVER_MS = 600_000
 
 
-def num_threads() -> int:
-    """Return how many threads this process has, those of the core included."""
-    return len(os.listdir("/proc/self/task"))
-
-
 @pytest.mark.parametrize("how", ["close", "with", "drop"])
-def test_no_thread_is_left(probe: Any, eventually: Any, how: str) -> None:
+def test_no_thread_is_left(probe: Any, new_threads: Any, eventually: Any, how: str) -> None:
     probe()
-    before = num_threads()
     pipeline = hami.pipe(
         {
             "a": {"backend": "Identities", "instance_num": 3, "next": "b"},
             "b": {"backend": "Probe", "instance_num": 2},
         }
     )
-    assert num_threads() >= before + 5
+    assert len(new_threads()) >= 5
     pipeline([{"data": i, "deadline_ms": FOR_EVER_MS} for i in range(10)])
     if how == "close":
         pipeline.close()
@@ -38,10 +31,10 @@ def test_no_thread_is_left(probe: Any, eventually: Any, how: str) -> None:
             pass
     del pipeline
     gc.collect()
-    assert eventually(lambda: num_threads() <= before)
+    assert eventually(lambda: not new_threads())
 
 
-def test_a_build_that_fails_leaves_no_thread(eventually: Any) -> None:
+def test_a_build_that_fails_leaves_no_thread(new_threads: Any, eventually: Any) -> None:
     class Broken(hami.Backend):
         def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
             raise OSError("no model")
@@ -49,13 +42,12 @@ def test_a_build_that_fails_leaves_no_thread(eventually: Any) -> None:
         def forward(self, batch: list[dict[str, Any]]) -> None: ...
 
     hami.register("Broken", Broken)
-    before = num_threads()
     for _ in range(5):
         with pytest.raises(OSError, match="no model"):
             hami.pipe(
                 {"a": {"backend": "Identities", "instance_num": 2, "next": "b"}, "b": {"backend": "Broken"}}
             )
-    assert eventually(lambda: num_threads() <= before)
+    assert eventually(lambda: not new_threads())
 
 
 @pytest.mark.parametrize("how", ["close", "drop"])
@@ -98,22 +90,22 @@ def test_a_pipeline_dropped_with_calls_in_flight_answers_them(probe: Any) -> Non
         assert error is None or isinstance(error, hami.Closed)
 
 
-def test_a_pipeline_that_nobody_holds_answers_its_future(probe: Any, eventually: Any) -> None:
+def test_a_pipeline_that_nobody_holds_answers_its_future(
+    probe: Any, new_threads: Any, eventually: Any
+) -> None:
     probe()
-    before = num_threads()
     for i in range(30):
         future = hami.pipe("Probe").submit({"data": i})
         error = future.exception(10)
         assert error is None or isinstance(error, hami.Closed)
         del future, error
     gc.collect()
-    assert eventually(lambda: num_threads() <= before)
+    assert eventually(lambda: not new_threads())
 
 
 def test_an_instance_still_in_user_code_ends_alone_and_harms_nobody(
-    open_pipe: Any, probe: Any, eventually: Any
+    open_pipe: Any, probe: Any, new_threads: Any, eventually: Any
 ) -> None:
-    before = num_threads()
     seen = probe()
     pipeline = hami.pipe({"backend": "Probe", "instance_num": 2})
     plug = seen.plug(pipeline)
@@ -121,6 +113,6 @@ def test_an_instance_still_in_user_code_ends_alone_and_harms_nobody(
     assert isinstance(plug.exception(10), hami.Closed)
     del pipeline
     gc.collect()
-    assert num_threads() > before
+    assert new_threads()
     seen.open()
-    assert eventually(lambda: num_threads() <= before)
+    assert eventually(lambda: not new_threads())

@@ -169,7 +169,7 @@ def test_threads_have_names_and_end_with_the_pipeline(eventually: Any) -> None:
     assert eventually(lambda: workers() == [])
 
 
-def test_a_build_that_fails_midway_leaves_no_thread(eventually: Any) -> None:
+def test_a_build_that_fails_midway_leaves_no_thread(new_threads: Any, eventually: Any) -> None:
     num_made = []
 
     class Third(hami.Backend):
@@ -184,7 +184,7 @@ def test_a_build_that_fails_midway_leaves_no_thread(eventually: Any) -> None:
     hami.register("Third", Third)
     with pytest.raises(LookupError):
         hami.pipe("S[ThreadPoolExecutor(num_threads=2)[Pow], ThreadPoolExecutor(num_threads=3)[Third]]")
-    assert eventually(lambda: not [name for name in thread_names() if name.startswith("node.pool.")])
+    assert eventually(lambda: not new_threads())
 
 
 def test_a_thread_that_cannot_be_started_is_a_build_error() -> None:
