@@ -6,9 +6,10 @@ VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTH
 
 BENCHMARKS ?= inprocess fairness batching growth memory scaling ocr
 COMPARED ?= inprocess fairness batching
+FREE_THREADED ?= python3.13t
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare asan tsan chaos fuzz docs wheels clean
+.PHONY: help setup demo test lint format bench bench-compare asan tsan free-threaded chaos fuzz docs wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -56,6 +57,9 @@ asan: setup  ## run the tests with AddressSanitizer
 
 tsan: setup  ## run the tests with ThreadSanitizer
 	@tools/sanitize.sh $(VENV) thread
+
+free-threaded:  ## run the tests of the runtime on a Python without the GIL, if there is one (FREE_THREADED=python3.13t)
+	@tools/free_threaded.sh $(FREE_THREADED)
 
 chaos: setup  ## send a million requests through errors, cancels, deadlines and sudden closes
 	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s \

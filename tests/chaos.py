@@ -218,7 +218,7 @@ class Chaos:
         shuts_gate = chance.random() < 0.1
         if shuts_gate:
             self._gate.clear()
-        started: list[tuple[dict[str, Any], dict[str, Any], Future[Any], list[int]]] = []
+        started: list[tuple[dict[str, Any], dict[str, Any], Future[Any], threading.Semaphore]] = []
         for request in requests:
             kept = dict(request)
             try:
@@ -227,15 +227,17 @@ class Chaos:
                 self._check(request, kept, error, is_cancelled=False)
                 continue
             self._add_admitted(1)
-            calls: list[int] = []
-            future.add_done_callback(lambda _, calls=calls: calls.append(1))
+            calls = threading.Semaphore(0)
+            future.add_done_callback(lambda _, calls=calls: calls.release())
             started.append((request, kept, future, calls))
         cancelled = [chance.random() < 0.1 and future.cancel() for _, _, future, _ in started]
         if shuts_gate:
             self._gate.set()
         for (request, kept, future, calls), is_cancelled in zip(started, cancelled, strict=True):
             self._check(request, kept, self._outcome(future), is_cancelled)
-            assert calls == [1], f"request {kept} was answered {len(calls)} times"
+            # A future wakes those who wait for it before it calls back.
+            assert calls.acquire(timeout=WAIT_S), f"request {kept} was never answered"
+            assert not calls.acquire(blocking=False), f"request {kept} was answered twice"
 
     @staticmethod
     def _outcome(future: Future[Any]) -> BaseException | None:

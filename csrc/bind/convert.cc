@@ -1,6 +1,7 @@
 #include "bind/convert.h"
 
 #include "bind/errors.h"
+#include "bind/free_threading.h"
 #include "bind/gil.h"
 #include "bind/owned.h"
 #include "bind/tensor_object.h"
@@ -27,6 +28,7 @@ bool to_text(PyObject* object, Value& value) {
 // is read anew each time, and the element is held.
 Value to_list(PyObject* sequence, int depth) {
   auto list = make_ref<List>();
+  const ObjectLock lock(sequence);
   list->values.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
     const Owned element(Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i)));
@@ -41,6 +43,7 @@ bool to_table(PyObject* dict, int depth, Value& value) {
   PyObject* name = nullptr;
   PyObject* element = nullptr;
   Py_ssize_t position = 0;
+  const ObjectLock lock(dict);
   while (PyDict_Next(dict, &position, &name, &element)) {
     Key key = keys::data;
     if (!PyUnicode_CheckExact(name) || !to_key(name, key)) return false;

@@ -67,7 +67,7 @@ class PyHandle final : public Any {
 // The Python object that `object` was made from, borrowed, or null. Only the binding sets origins,
 // so they are all handles.
 inline PyObject* host_object(const Object& object) noexcept {
-  const auto* handle = static_cast<const PyHandle*>(object.origin().get());
+  const auto* handle = static_cast<const PyHandle*>(object.origin());
   return handle == nullptr ? nullptr : handle->get();
 }
 

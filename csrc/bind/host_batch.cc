@@ -2,6 +2,7 @@
 
 #include "bind/convert.h"
 #include "bind/errors.h"
+#include "bind/free_threading.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
 #include "core/error.h"
@@ -58,13 +59,12 @@ void HostBatch::take_changes_of(size_t index) const {
   PyObject* name = nullptr;
   PyObject* object = nullptr;
   Py_ssize_t position = 0;
+  const ObjectLock lock(dict(index));
   while (PyDict_Next(dict(index), &position, &name, &object) != 0) {
-    PyObject* known = PyDict_GetItemWithError(before_[index].get(), name);
-    if (known == object) continue;
-    if (known == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-    // Held, because looking at the object may run code that takes it out of the dict.
+    // Held, because looking at them may run code that takes them out of the dict.
     const Owned held_name(Py_NewRef(name));
     const Owned held_object(Py_NewRef(object));
+    if (find_in(before_[index].get(), name).get() == object) continue;
     Key key = keys::data;
     if (!PyUnicode_Check(name) || !to_key(name, key)) throw wrong_key(name);
     if (key == keys::error && object != Py_None) {

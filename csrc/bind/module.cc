@@ -26,7 +26,7 @@ std::string locate_in_python(const std::string& family) {
   return characters;
 }
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "The compiled core of hami.";
   set_host_factory(&create_python_backend);
   set_host_order_factory(&create_python_order);

@@ -35,6 +35,20 @@ inline Owned checked(PyObject* object) {
   return Owned(object);
 }
 
+// The value of a key in a dict; null when absent. Owned, because looking at a value may run code of
+// its class, which may take it out of the dict.
+inline Owned find_in(PyObject* dict, PyObject* name) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* found = nullptr;
+  if (PyDict_GetItemRef(dict, name, &found) < 0) throw_python_error();
+  return Owned(found);
+#else
+  PyObject* found = PyDict_GetItemWithError(dict, name);
+  if (found == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
+  return Owned(Py_XNewRef(found));
+#endif
+}
+
 inline void check(int status) {
   if (status < 0) throw_python_error();
 }

@@ -1,6 +1,7 @@
 #include "bind/pipeline_object.h"
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/fork_guard.h"
+#include "bind/free_threading.h"
 #include "bind/gil.h"
 #include "bind/owned.h"
 #include "bind/plan_reader.h"
@@ -151,7 +153,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   py::list stats() const;
   py::list problems() const;
 
-  void forget(PyObject* dict) { in_flight_.erase(dict); }
+  void forget(PyObject* dict) {
+    const std::lock_guard lock(in_flight_mutex_);
+    in_flight_.erase(dict);
+  }
 
   static void check_is_dict(PyObject* object) {
     if (PyDict_Check(object)) return;
@@ -168,6 +173,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   void claim(PyObject* dict) {
+    const std::lock_guard lock(in_flight_mutex_);
     if (in_flight_.insert(dict).second) return;
     throw Error(ErrorKind::kRequest, "request-in-flight", "this dict is in a pipeline already",
                 "wait for its answer, or submit a copy");
@@ -277,8 +283,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   std::shared_ptr<Pipeline> pipeline_;
   const ForkGuard birth_;
-  // Dicts of open requests. Guarded by the GIL.
-  std::unordered_set<PyObject*> in_flight_;
+  GilMutex in_flight_mutex_;
+  std::unordered_set<PyObject*> in_flight_;  // dicts of open requests
 };
 
 thread_local TimePoint PipelineObject::last_sleep;
@@ -325,10 +331,8 @@ py::list PipelineObject::stats() const {
 }
 
 bool has_event(PyObject* dict) {
-  const Owned name = checked(key_object(keys::event));
-  PyObject* event = PyDict_GetItemWithError(dict, name.get());
-  if (event == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-  return event != nullptr && event != Py_None;
+  const Owned event = find_in(dict, checked(key_object(keys::event)).get());
+  return event && event.get() != Py_None;
 }
 
 // `pipe(request)` from Python, without the detour over a Python function or pybind11's dispatcher.

@@ -13,13 +13,8 @@
 namespace hami::bind {
 namespace {
 
-// The value of a key in the caller's dict; null when absent. Owned, because looking at a value may
-// run code of its class, which may take it out of the dict.
 Owned look_up(PyObject* dict, const Key& key) {
-  const Owned name = checked(key_object(key));
-  PyObject* found = PyDict_GetItemWithError(dict, name.get());
-  if (found == nullptr && PyErr_Occurred() != nullptr) throw_python_error();
-  return Owned(Py_XNewRef(found));
+  return find_in(dict, checked(key_object(key)).get());
 }
 
 std::string repr(PyObject* object) {

@@ -1,5 +1,6 @@
 #include "bind/tensor_object.h"
 
+#include <atomic>
 #include <bit>
 #include <optional>
 #include <string>
@@ -175,20 +176,19 @@ py::capsule to_dlpack(const TensorObject& object, const py::kwargs&) {
   return py::reinterpret_steal<py::capsule>(capsule);
 }
 
-// numpy.asarray, or null where numpy is not installed; looked up once. The GIL guards the static
-// variables: C++'s own guard would be held while the import gives the GIL to others who wait for
-// it.
+// numpy.asarray, or null where numpy is not installed; looked up once, by several threads if they
+// come together: a guard would be held while the import gives the GIL to others who wait for it.
 PyObject* numpy_asarray() {
-  static bool is_looked_up = false;
-  static PyObject* asarray = nullptr;
-  if (is_looked_up) return asarray;
+  static std::atomic<bool> is_looked_up{false};
+  static std::atomic<PyObject*> asarray{nullptr};
+  if (is_looked_up.load(std::memory_order_acquire)) return asarray;
   PyObject* numpy = survive_finalization([] { return PyImport_ImportModule("numpy"); });
   PyObject* found = numpy == nullptr ? nullptr : PyObject_GetAttrString(numpy, "asarray");
   PyErr_Clear();
   Py_XDECREF(numpy);
-  if (!is_looked_up) asarray = found;  // another thread may have been faster
-  is_looked_up = true;
-  return asarray;
+  asarray = found;  // the same for all, and never released
+  is_looked_up.store(true, std::memory_order_release);
+  return found;
 }
 
 }  // namespace

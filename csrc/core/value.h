@@ -19,11 +19,22 @@ class Tensor;
 // Everything a Value refers to. `origin` is the host object this was made from, if any.
 class Object : public RefCounted {
  public:
-  const Ref<Object>& origin() const noexcept { return origin_; }
-  void set_origin(Ref<Object> origin) { origin_ = std::move(origin); }
+  Object* origin() const noexcept { return origin_.load(std::memory_order_acquire); }
+  // Set once, and kept as long as this object; of several threads the first one wins.
+  void set_origin(Ref<Object> origin) noexcept {
+    Object* none = nullptr;
+    if (origin_.compare_exchange_strong(none, origin.get(), std::memory_order_acq_rel)) {
+      origin.detach();
+    }
+  }
+
+ protected:
+  ~Object() override {
+    if (const Object* origin = origin_.load(std::memory_order_relaxed)) origin->release();
+  }
 
  private:
-  Ref<Object> origin_;
+  std::atomic<Object*> origin_{nullptr};
 };
 
 // An opaque handle of the host language: C++ passes it on and never looks inside.

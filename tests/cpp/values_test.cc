@@ -1,6 +1,10 @@
 // Values, keys and dicts.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <thread>
+#include <vector>
+
 #include "core/dict.h"
 #include "core/tensor.h"
 
@@ -34,6 +38,27 @@ TEST_CASE("a value knows its kind and its type's name") {
 
 TEST_CASE("text and bytes of the same characters stay different") {
   CHECK(Value::str(std::string("a")).kind() != Value::bytes(make_ref<Bytes>("a")).kind());
+}
+
+TEST_CASE("of several threads that name an origin the first one wins, and the others' go") {
+  for (int round = 0; round < 100; ++round) {
+    constexpr int kNumThreads = 4;
+    bool is_gone[kNumThreads];
+    std::vector<Ref<Object>> origins;
+    for (bool& flag : is_gone) origins.push_back(make_ref<Tracked>(flag));
+    auto text = make_ref<Text>("name");
+    std::vector<std::thread> threads;
+    for (Ref<Object>& origin : origins) {
+      threads.emplace_back([&text, &origin] {
+        text->set_origin(std::move(origin));
+        CHECK(text->origin() != nullptr);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(std::ranges::count(is_gone, false) == 1);
+    text = nullptr;
+    CHECK(std::ranges::count(is_gone, false) == 0);
+  }
 }
 
 TEST_CASE("an object lives as long as the last value that shares it") {
