@@ -58,7 +58,7 @@ def held(amount: int, start: Callable[[Any, list[dict[str, Any]]], object]) -> d
     gate.set()
     pipe.close()
     if isinstance(keep, threading.Thread):
-        keep.join()  # a blocking call writes the answers into its dicts as it returns, close may be done before
+        keep.join()  # a blocking call writes the answers as it returns, which may be after close
     if waiting and [request["result"] for request in requests] != list(range(amount)):
         raise SystemExit("a request got a wrong answer")
     del keep
