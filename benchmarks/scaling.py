@@ -2,8 +2,10 @@
 
     python benchmarks/scaling.py [--rounds 5] [--seconds 2] [--callers 8] [--sizes 1,2]
 
-`ProcessPool` runs the backend in worker processes, on any Python. Instances in threads run side by side only
-on a free-threaded Python without the GIL; elsewhere they are measured for comparison, and the output says so.
+`ProcessPool` runs the backend in worker processes, on any Python: one pool that divides each batch among its
+workers, or several instances with a pool of one worker each, which wait for nobody. Instances in threads run
+side by side only on a free-threaded Python; elsewhere they are measured for comparison, and the output says
+so. Beside them stands the pool of the standard library, one task a call.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from functools import partial
 
 from rounds import Rounds, Row, machine, median_of, numbers, options_of, run_process, spread_of, table
 
-KINDS = {"processes": "worker processes (`ProcessPool`)", "threads": "instances (threads)"}
+KINDS = {
+    "processes": "workers of one `ProcessPool`",
+    "pools": "instances with a worker each",
+    "threads": "instances (threads)",
+    "executor": "workers of `concurrent.futures`",
+}
 COLUMNS = ["what", "number", "calls/s", "p50, ms", "cores used", "beside one"]
 
 

@@ -11,6 +11,14 @@ import hami
 NUM_STEPS = 20_000  # one or two milliseconds of pure Python
 
 
+def compute(data: Any) -> Any:
+    """Return `data` plus a number that takes long to find."""
+    remainder = 0
+    for i in range(NUM_STEPS):
+        remainder = (remainder * 31 + i) % 1_000_003
+    return np.asarray(data) + np.float32(remainder)
+
+
 @hami.register
 class Steps(hami.Backend):
     """Compute in pure Python for a while, with a tensor in and a tensor out."""
@@ -20,7 +28,4 @@ class Steps(hami.Backend):
     def forward(self, batch: list[dict[str, Any]]) -> None:
         """Set `result` to `data` plus a number that takes long to find."""
         for item in batch:
-            remainder = 0
-            for i in range(NUM_STEPS):
-                remainder = (remainder * 31 + i) % 1_000_003
-            item["result"] = np.asarray(item["data"]) + np.float32(remainder)
+            item["result"] = compute(item["data"])

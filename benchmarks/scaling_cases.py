@@ -2,13 +2,17 @@
 
     python scaling_cases.py CASE CALLERS SECONDS      prints one line of JSON
 
-A case is `processes/N`, a pool of N worker processes, or `threads/N`, N instances in this process.
+A case is `processes/N`, a pool of N worker processes, `pools/N`, N instances with a pool of one worker each,
+`threads/N`, N instances in this process, or `executor/N`, the pool of the standard library.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -27,22 +31,33 @@ def config_of(case: str) -> dict[str, Any]:
     kind, number = case.split("/")
     if kind == "threads":
         return {"steps": {"backend": "Steps", "max": 1, "instance_num": int(number)}}
-    backend = f"ProcessPool(num_workers={number})[Steps]"
-    return {"steps": {"backend": backend, "max": 4, "batching_timeout": 1}}
+    num_workers, num_instances = (1, int(number)) if kind == "pools" else (int(number), 1)
+    backend = f"ProcessPool(num_workers={num_workers})[Steps]"
+    return {
+        "steps": {"backend": backend, "max": 4, "batching_timeout": 1, "instance_num": num_instances},
+    }
 
 
-def main(case: str, num_callers: int, seconds: float) -> None:
+def caller_of(case: str, tensor: Any) -> Callable[[], Any]:
+    """Return the function that gets one answer."""
+    kind, number = case.split("/")
+    if kind == "executor":
+        executor = ProcessPoolExecutor(int(number), mp_context=get_context("spawn"))
+        return lambda: executor.submit(scaling_backends.compute, tensor).result()
     pipe = hami.pipe(config_of(case))
-    tensor = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
-    expected: dict[str, Any] = {"data": tensor}
-    scaling_backends.Steps().forward([expected])
 
     def call() -> Any:
         item = {"data": tensor}
         pipe(item)
         return item["result"]
 
-    if not np.array_equal(np.asarray(call()), expected["result"]):
+    return call
+
+
+def main(case: str, num_callers: int, seconds: float) -> None:
+    tensor = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
+    call = caller_of(case, tensor)
+    if not np.array_equal(np.asarray(call()), scaling_backends.compute(tensor)):
         raise SystemExit(f"{case} gives a wrong answer")
     others_before_cores = sample(0.2)
     load = OtherLoad(has_workers=True)

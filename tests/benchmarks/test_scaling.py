@@ -34,6 +34,7 @@ def test_it_says_what_threads_lack(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_benchmark_runs_from_end_to_end(tmp_path: Path) -> None:
     printed, rows = run_benchmark("scaling.py", "--seconds", 0.05, "--callers", 2, folder=tmp_path)
 
-    assert [row["case"] for row in rows] == ["processes/1", "processes/2", "threads/1", "threads/2"]
+    kinds = ["processes", "pools", "threads", "executor"]
+    assert [row["case"] for row in rows] == [f"{kind}/{size}" for kind in kinds for size in (1, 2)]
     assert all(row["calls_per_s"] >= 0 and row["own_cores"] > 0 for row in rows)
     assert "| instances (threads) | 2 |" in printed and "\nthreads: " in printed
