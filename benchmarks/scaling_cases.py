@@ -38,12 +38,12 @@ def config_of(case: str) -> dict[str, Any]:
     }
 
 
-def caller_of(case: str, tensor: Any) -> Callable[[], Any]:
-    """Return the function that gets one answer."""
+def caller_of(case: str, tensor: Any) -> tuple[Callable[[], Any], Callable[[], object]]:
+    """Return the function that gets one answer, and the one that ends the workers."""
     kind, number = case.split("/")
     if kind == "executor":
         executor = ProcessPoolExecutor(int(number), mp_context=get_context("spawn"))
-        return lambda: executor.submit(scaling_backends.compute, tensor).result()
+        return lambda: executor.submit(scaling_backends.compute, tensor).result(), executor.shutdown
     pipe = hami.pipe(config_of(case))
 
     def call() -> Any:
@@ -51,22 +51,23 @@ def caller_of(case: str, tensor: Any) -> Callable[[], Any]:
         pipe(item)
         return item["result"]
 
-    return call
+    return call, pipe.close
 
 
 def main(case: str, num_callers: int, seconds: float) -> None:
     tensor = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
-    call = caller_of(case, tensor)
+    call, stop = caller_of(case, tensor)
     if not np.array_equal(np.asarray(call()), scaling_backends.compute(tensor)):
         raise SystemExit(f"{case} gives a wrong answer")
     others_before_cores = sample(0.2)
     load = OtherLoad(has_workers=True)
     measured = measure(call, num_callers, seconds)
-    own_cores = load.own_cores()
+    own_cores, other_cores = load.own_cores(), load.cores()
+    stop()  # workers that outlive this process would keep its output open
     report(
         case,
         others_before_cores,
-        load.cores(),
+        other_cores,
         callers=num_callers,
         own_cores=own_cores,
         has_gil=getattr(sys, "_is_gil_enabled", lambda: True)(),  # an extension may have turned it on
