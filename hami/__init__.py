@@ -26,6 +26,7 @@ from .parser import Expr, alias, parse
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from .engine import Engine, TensorSpec
     from .event import Dict, Event
     from .pipeline import Pipeline, pipe
     from .sources import source
@@ -38,6 +39,7 @@ __all__ = [
     "ConfigError",
     "DeadlineExceeded",
     "Dict",
+    "Engine",
     "Error",
     "Event",
     "Expr",
@@ -45,6 +47,7 @@ __all__ = [
     "QueueFull",
     "RequestError",
     "Scheduler",
+    "TensorSpec",
     "WorkerError",
     "alias",
     "condition",
@@ -59,8 +62,10 @@ __all__ = [
 # with their first use.
 _HOMES = {
     "Dict": ".event",
+    "Engine": ".engine",
     "Event": ".event",
     "Pipeline": ".pipeline",
+    "TensorSpec": ".engine",
     "pipe": ".pipeline",
     "source": ".sources",
 }

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from ._core import KVStorage
 
 # Families of Python backends: imported when a text names one of their classes.
-FAMILY_MODULES = {"image": "hami.backends.image", "process": "hami.process", "sources": "hami.sources"}
+FAMILY_MODULES = {
+    "image": "hami.backends.image",
+    "process": "hami.process",
+    "sources": "hami.sources",
+    "tensorrt": "hami.backends.tensorrt",
+    "torch": "hami.backends.torch",
+}
 FAMILY_CLASSES = {
     "image": (
         "DecodeImage",
@@ -42,27 +48,25 @@ FAMILY_CLASSES = {
     ),
     "process": ("ProcessPool",),
     "sources": ("FileSource", "RandomSampleQueue", "Source", "UniformSample"),
+    "tensorrt": ("LoadTensorrtEngine", "Onnx2Tensorrt", "TensorrtInferTensor"),
+    "torch": (
+        "ArgMaxTensor",
+        "CpuTensor",
+        "CropTensor",
+        "DecodeTensor",
+        "GpuTensor",
+        "IndexSelectTensor",
+        "ResizeTensor",
+        "SoftmaxTensor",
+        "StreamPool",
+        "SyncTensor",
+        "TorchInfer",
+    ),
 }
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
 # Names that texts of the family use and this version does not bring.
 NOT_IN_THIS_VERSION = {
-    "ModelLoader": "tensorrt",
-    "Onnx2Tensorrt": "tensorrt",
-    "LoadTensorrtEngine": "tensorrt",
-    "TensorrtInferTensor": "tensorrt",
-    "TensorrtTensor": "tensorrt",
-    "TorchInfer": "torch",
-    "CpuTensor": "torch",
-    "GpuTensor": "torch",
-    "ResizeTensor": "torch",
-    "CropTensor": "torch",
-    "SoftmaxTensor": "torch",
-    "ArgMaxTensor": "torch",
-    "IndexSelectTensor": "torch",
-    "SyncTensor": "torch",
-    "StreamPool": "torch",
-    "DecodeTensor": "torch",
     "ContinuousBatching": "llm",
     "LLM": "llm",
 }

@@ -237,6 +237,8 @@ class Pipeline(_core.Pipeline):
         self.close()
 
     def __repr__(self) -> str:
+        if "_plan" not in vars(self):  # its making raised
+            return "<hami.Pipeline: not built>"
         state = "closed" if self._is_closed else "open"
         return f"<hami.Pipeline {state}: {self._node_names()}>"
 

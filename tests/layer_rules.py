@@ -23,12 +23,13 @@ MAY_INCLUDE = {
     "include": set(),
     "core": {"include"},
     "plan": {"core", "include"},
+    "engine": {"core", "include"},
     "schedule": {"plan", "core", "include"},
     "graph": {"schedule", "plan", "core", "include"},
-    "bind": {"graph", "schedule", "plan", "core", "include"},
+    "bind": {"graph", "schedule", "engine", "plan", "core", "include"},
     "builtin": {"plan", "core", "include"},
     "paged": {"core", "include"},
-    "backends": {"paged", "plan", "core", "include"},  # plan: a backend is made from a Build
+    "backends": {"paged", "engine", "plan", "core", "include"},  # plan: a backend is made from a Build
 }
 
 # A module of hami/ may import from itself and from these; `_core` is the compiled core.
@@ -38,7 +39,9 @@ MAY_IMPORT = {
     "parser": {"errors"},
     "failures": {"errors"},
     "trace": {"errors"},
-    "tensors": {"errors", "_core"},
+    "tensors": {"backend", "errors", "_core"},
+    "engine": {"backend", "errors"},
+    "picture_header": {"errors"},
     "params": {"errors"},
     "scheduler": set(),
     "backend": {"params", "errors", "parser", "scheduler", "_core"},
@@ -63,7 +66,7 @@ MAY_IMPORT = {
     },
     "testing": {"pipeline", "plan", "config", "parser", "backend", "tensors", "trace", "errors"},
     "sources": {"backend", "errors"},
-    "backends": {"backend", "tensors", "errors"},
+    "backends": {"backend", "engine", "picture_header", "tensors", "errors"},
 }
 FRONT_MODULES = {"cli", "serve", "bench"}  # may import everything but each other
 NEVER_THE_CORE = ("errors", "config", "parser")
@@ -76,7 +79,7 @@ HEAVY_PACKAGES = {
     "cv2": ("backends/image",),
     "fastapi": ("hami/serve",),
     "uvicorn": ("hami/serve",),
-    "onnx": (),
+    "onnx": ("backends/tensorrt",),
     "PIL": (),
     "skimage": (),
 }
@@ -92,9 +95,13 @@ class Import:
 
 
 def sources(root: Path, folder: str, suffixes: set[str]) -> Iterator[Path]:
-    """Yield the files below `root/folder` with one of `suffixes`, in order of their names."""
+    """Yield the files below `root/folder` with one of `suffixes`, in order of their names.
+
+    What examples fetch into their folders `models` is not ours.
+    """
     for path in sorted((root / folder).rglob("*")):
-        if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts:
+        is_foreign = not {"__pycache__", "models"}.isdisjoint(path.relative_to(root).parts[:-1])
+        if path.is_file() and path.suffix in suffixes and not is_foreign:
             yield path
 
 

@@ -3,11 +3,12 @@
 Importing this package registers the backends; the policies (EXIF, transparency, size) are in README.md.
 """
 
+from hami.picture_header import Header, read_header
+
 from .color import CvtColor
 from .decode import DecodeImage
 from .encode import EncodeImage
 from .geometry import LetterBox, ResizeImage, TopLeftResize
-from .header import Header, read_header
 from .tensor import Normalize, ToTensor
 
 __all__ = [

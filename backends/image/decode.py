@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
 from hami.backend import param, register
-from hami.errors import RequestError
+from hami.picture_header import Header, check_pixels, damaged, encoded_bytes, read_header
 
-from .header import Header, damaged, read_header
 from .picture import Picture, PictureBackend
 
 # A damaged picture is a typed error of its item here; OpenCV's own lines on stderr add nothing to it.
@@ -51,13 +49,7 @@ class DecodeImage(PictureBackend):
         """Return the pixels of `data`: bytes, a one-dimensional uint8 array, or a `pathlib.Path` to read."""
         encoded = encoded_bytes(data)
         header = read_header(encoded)
-        if header.width * header.height > self.max_pixels:
-            raise RequestError(
-                f"the {header.kind} picture has {header.width} x {header.height} pixels, "
-                f"more than `max_pixels` = {self.max_pixels}",
-                code="image-too-large",
-                help="send a smaller picture, or raise `max_pixels`",
-            )
+        check_pixels(header, self.max_pixels)
         if header.has_alpha and self.alpha != "drop":
             picture = self.lay_on_background(encoded, header)
         else:
@@ -77,30 +69,6 @@ class DecodeImage(PictureBackend):
             background = BACKGROUNDS[self.alpha]
             picture = np.rint(picture[:, :, :3] * opacity + background * (1 - opacity)).astype(np.uint8)
         return TURNS[header.orientation](picture) if self.exif and header.orientation > 1 else picture
-
-
-def encoded_bytes(data: Any) -> bytes:
-    """Return the encoded picture that `data` holds, or read it where `data` is a `pathlib.Path`.
-
-    Text is refused: a request that comes from outside must not choose a file of this machine.
-    """
-    if isinstance(data, bytes):
-        return data
-    if isinstance(data, Path):
-        return data.read_bytes()
-    if isinstance(data, (bytearray, memoryview)) or (isinstance(data, np.ndarray) and data.dtype == np.uint8):
-        if isinstance(data, np.ndarray) and data.ndim != 1:
-            raise RequestError(
-                f"expected encoded bytes, got an array of shape `{data.shape}`: it looks decoded already",
-                code="image-expected",
-                help="leave `DecodeImage` out for arrays of pixels",
-            )
-        return bytes(data)
-    raise RequestError(
-        f"expected the bytes of an encoded picture, got `{type(data).__name__}`",
-        code="image-expected",
-        help="pass `pathlib.Path(...)` to read a file, or bytes",
-    )
 
 
 def decode(encoded: bytes, header: Header, flags: int) -> Picture:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "engine/rows.h"
 
 namespace hami::onnxruntime {
 namespace {
@@ -21,34 +22,6 @@ TensorSpec spec_of(const Port& port, const std::string& what, const std::string&
                 help);
   }
   return {port.name, *port.dtype, port.shape, false};
-}
-
-void find_rows_of_inputs(EngineDescription& description) {
-  std::vector<TensorSpec>& inputs = description.inputs;
-  const auto is_dynamic = [](const TensorSpec& spec) {
-    return !spec.shape.empty() && spec.shape[0] < 0;
-  };
-  if (std::ranges::any_of(inputs, is_dynamic)) {
-    for (TensorSpec& input : inputs) input.has_rows = is_dynamic(input);
-    return;
-  }
-  std::optional<int64_t> rows;
-  for (const TensorSpec& input : inputs) {
-    if (input.shape.empty()) continue;
-    if (rows.value_or(input.shape[0]) != input.shape[0] || input.shape[0] == 0) return;
-    rows = input.shape[0];
-  }
-  for (TensorSpec& input : inputs) input.has_rows = !input.shape.empty();
-  description.fixed_rows = rows;
-}
-
-void find_rows_of_outputs(EngineDescription& description) {
-  if (std::ranges::none_of(description.inputs, &TensorSpec::has_rows)) return;
-  // Exporters often leave the 1 of the example they traced where the batch is in fact dynamic.
-  const int64_t expected = description.fixed_rows.value_or(1);
-  for (TensorSpec& output : description.outputs) {
-    output.has_rows = !output.shape.empty() && (output.shape[0] < 0 || output.shape[0] == expected);
-  }
 }
 
 }  // namespace
@@ -81,10 +54,7 @@ Ref<EngineDescription> describe(const Session& session, const std::vector<size_t
     description->outputs.push_back(spec_of(session.outputs()[index], "output",
                                            "name the outputs that you need with `outputs`"));
   }
-  if (has_batch_axis) {
-    find_rows_of_inputs(*description);
-    find_rows_of_outputs(*description);
-  }
+  if (has_batch_axis) engine::find_rows(*description);
   return description;
 }
 

@@ -14,11 +14,8 @@ namespace hami::onnxruntime {
 // build error for an unknown name.
 std::vector<size_t> select_outputs(const Session& session, const std::vector<std::string>& names);
 
-// The inputs and the chosen outputs. Axis 0 counts rows
-// - of every input whose axis 0 is dynamic, when there is one (the others are then whole: equal
-//   for all rows of a run);
-// - else of every input, when their axes 0 are equal: the model has a fixed batch;
-// - of no input, when they differ or `has_batch_axis` is false.
+// The inputs and the chosen outputs, with rows as engine/rows.h finds them, or with none where
+// `has_batch_axis` is false.
 // Throws build errors for inputs and outputs that are not arrays.
 Ref<EngineDescription> describe(const Session& session, const std::vector<size_t>& outputs,
                                 bool has_batch_axis);

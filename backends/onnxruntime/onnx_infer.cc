@@ -1,36 +1,34 @@
 #include "backends/onnxruntime/onnx_infer.h"
 
-#include <algorithm>
-
 #include "backends/onnxruntime/describe.h"
+#include "core/device_arrays.h"
 #include "core/error.h"
 #include "core/registry.h"
 
 namespace hami::onnxruntime {
 namespace {
 
-[[noreturn]] void refuse(std::string message, std::string help) {
-  throw Error(ErrorKind::kBuild, "model-batch", std::move(message), std::move(help));
-}
+// The chosen outputs of a session that several instances may share.
+class SessionModel final : public engine::Model {
+ public:
+  SessionModel(std::shared_ptr<const Session> session, std::vector<size_t> outputs)
+      : session_(std::move(session)), outputs_(std::move(outputs)) {}
 
-BatchRange range_of(const OnnxInferOptions& options, const EngineDescription& model) {
-  const int64_t model_rows = model.fixed_rows.value_or(1);
-  const BatchRange range{options.min.value_or(1),
-                         options.max.value_or(std::max(model_rows, options.min.value_or(1)))};
-  if (range.is_empty()) {
-    refuse("`min` is " + quoted(std::to_string(range.min)) + ", above the `max` of " +
-               quoted(std::to_string(range.max)),
-           "set `max` to at least `min`");
+  std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) override {
+    return session_->run(inputs, outputs_);
   }
-  if (model.fixed_rows && range.max > model_rows) {
-    refuse("`max` is " + quoted(std::to_string(range.max)) + ", but the model " +
-               quoted(options.session.model) + " has a fixed batch of " +
-               quoted(std::to_string(model_rows)),
-           "set `max` to " + std::to_string(model_rows) +
-               ", or export the model with a dynamic batch axis");
+  Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t /*num_rows*/) override {
+    return device_arrays(*parts[0]).concatenate(parts);  // never asked for: all is on the CPU
   }
-  return range;
-}
+  bool is_known_whole(size_t output) const noexcept override {
+    return session_->is_known_whole(outputs_[output]);
+  }
+  void learn_whole(size_t output) noexcept override { session_->learn_whole(outputs_[output]); }
+
+ private:
+  std::shared_ptr<const Session> session_;
+  std::vector<size_t> outputs_;
+};
 
 std::vector<std::string> read_names(const Params& params, std::string_view name) {
   std::vector<std::string> names;
@@ -50,8 +48,8 @@ OnnxInferOptions read_options(const Params& params) {
   options.session.model = params.get_str("model");
   options.session.intra_op_threads = static_cast<int>(params.get_int("intra_op_threads"));
   options.session.optimization = params.get_str("optimization");
-  options.min = params.find_int("min");
-  options.max = params.find_int("max");
+  options.rows.min = params.find_int("min");
+  options.rows.max = params.find_int("max");
   options.outputs = read_names(params, "outputs");
   options.has_batch_axis = params.get_bool("has_batch_axis");
   return options;
@@ -60,7 +58,7 @@ OnnxInferOptions read_options(const Params& params) {
 }  // namespace
 
 OnnxInfer::OnnxInfer(Build& build) : OnnxInfer(read_options(build.params())) {
-  EngineDescription::publish(build.options(), model_);
+  EngineDescription::publish(build.options(), description());
 }
 
 OnnxInfer::OnnxInfer(const OnnxInferOptions& options)
@@ -71,52 +69,9 @@ OnnxInfer::OnnxInfer(const OnnxInferOptions& options, std::shared_ptr<const Sess
 
 OnnxInfer::OnnxInfer(const OnnxInferOptions& options, std::shared_ptr<const Session> session,
                      std::vector<size_t> outputs)
-    : model_(describe(*session, outputs, options.has_batch_axis)),
-      runner_(std::move(session), model_, std::move(outputs)),
-      range_(range_of(options, *model_)) {}
-
-void OnnxInfer::forward(Batch batch) {
-  std::vector<ItemInputs> accepted;
-  for_each_item(batch, [&](Item& item) { accepted.push_back(read_inputs(item, *model_)); });
-  // Usually one group: others appear where an expression makes arrays of several shapes.
-  std::vector<std::vector<ItemInputs>> groups;
-  for (ItemInputs& inputs : accepted) {
-    auto group = std::ranges::find_if(
-        groups, [&](const auto& candidate) { return may_join(candidate, inputs); });
-    if (group == groups.end()) group = groups.emplace(groups.end());
-    group->push_back(std::move(inputs));
-  }
-  for (const auto& group : groups) runner_.run(group);
-}
-
-bool OnnxInfer::may_join(std::span<const ItemInputs> group, const ItemInputs& inputs) const {
-  int64_t rows = inputs.rows;
-  for (const ItemInputs& member : group) rows += member.rows;
-  if (rows > range_.max || runner_.runs_items_alone()) return false;
-  for (size_t i = 0; i < model_->inputs.size(); ++i) {
-    const TensorSpec& spec = model_->inputs[i];
-    if (!std::ranges::equal(row_shape(*group[0].tensors[i], spec),
-                            row_shape(*inputs.tensors[i], spec))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-size_t OnnxInfer::group_of(const Item& item) const {
-  size_t group = 0;
-  for (size_t i = 0; i < model_->inputs.size(); ++i) {
-    const Tensor* tensor = find_input(item, *model_, i);
-    if (tensor == nullptr) return 0;  // will be refused
-    const TensorSpec& spec = model_->inputs[i];
-    const bool has_batch_axis = spec.has_rows && tensor->rank() == spec.shape.size();
-    for (int64_t extent : std::span(tensor->shape()).subspan(has_batch_axis ? 1 : 0)) {
-      group = group * 1'000'003 + static_cast<size_t>(extent) + 1;
-    }
-    group = group * 1'000'003;
-  }
-  return group;
-}
+    : EngineBackend(std::make_unique<SessionModel>(session, outputs),
+                    describe(*session, outputs, options.has_batch_axis), options.rows,
+                    options.session.model) {}
 
 HAMI_REGISTER(
     OnnxInfer, .family = "onnxruntime",

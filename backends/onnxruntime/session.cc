@@ -124,11 +124,11 @@ std::vector<Port> read_ports(const Library& library, const OrtSession* session, 
 }
 
 // Whether the engine handed the memory of an input back as an output.
-bool is_in_feeds(const void* data, std::span<const Feed> feeds) {
+bool is_in_inputs(const void* data, std::span<const Ref<Tensor>> inputs) {
   const auto address = reinterpret_cast<uintptr_t>(data);
-  for (const Feed& feed : feeds) {
-    const auto begin = reinterpret_cast<uintptr_t>(feed.data);
-    if (address >= begin && address < begin + feed.size_bytes) return true;
+  for (const Ref<Tensor>& input : inputs) {
+    const auto begin = reinterpret_cast<uintptr_t>(input->data());
+    if (address >= begin && address < begin + input->size_bytes()) return true;
   }
   return false;
 }
@@ -179,27 +179,28 @@ Session::Session(const SessionOptions& options) : library_(Library::instance()) 
   is_known_whole_ = std::make_unique<std::atomic<bool>[]>(outputs_.size());
 }
 
-std::vector<Ref<Tensor>> Session::run(std::span<const Feed> feeds,
+std::vector<Ref<Tensor>> Session::run(std::span<const Ref<Tensor>> inputs,
                                       std::span<const size_t> outputs) const {
   const Api& api = library_.api();
-  std::vector<Handle<OrtValue>> inputs;
+  std::vector<Handle<OrtValue>> fed;
   std::vector<const OrtValue*> input_values;
   std::vector<const char*> output_names;
   std::vector<OrtValue*> output_values(outputs.size(), nullptr);
   std::vector<Ref<Tensor>> results;
   for (size_t output : outputs) output_names.push_back(outputs_[output].name.c_str());
   try {
-    for (const Feed& feed : feeds) {
-      inputs.push_back(create<OrtValue>(api, slot::kCreateTensorWithDataAsOrtValue,
-                                        library_.cpu_memory(), feed.data, feed.size_bytes,
-                                        feed.shape.data(), feed.shape.size(), feed.element_type));
-      input_values.push_back(inputs.back().get());
+    for (const Ref<Tensor>& input : inputs) {
+      fed.push_back(create<OrtValue>(api, slot::kCreateTensorWithDataAsOrtValue,
+                                     library_.cpu_memory(), input->data(), input->size_bytes(),
+                                     input->shape().data(), input->rank(),
+                                     element_type_of(input->dtype())));
+      input_values.push_back(fed.back().get());
     }
     api.call(slot::kRun, session_.get(), nullptr, input_names_.data(), input_values.data(),
              input_values.size(), output_names.data(), output_names.size(), output_values.data());
     std::vector<Handle<OrtValue>> owned;
     for (OrtValue* value : output_values) owned.emplace_back(value, Releaser<OrtValue>{&api});
-    for (Handle<OrtValue>& value : owned) results.push_back(take(std::move(value), feeds));
+    for (Handle<OrtValue>& value : owned) results.push_back(take(std::move(value), inputs));
   } catch (const StatusError& status) {
     throw Error(ErrorKind::kRequest, "engine-run",
                 "the model does not run on this input: " + one_line(status.what()),
@@ -208,7 +209,7 @@ std::vector<Ref<Tensor>> Session::run(std::span<const Feed> feeds,
   return results;
 }
 
-Ref<Tensor> Session::take(Handle<OrtValue> value, std::span<const Feed> feeds) const {
+Ref<Tensor> Session::take(Handle<OrtValue> value, std::span<const Ref<Tensor>> inputs) const {
   const Api& api = library_.api();
   auto type = create<OrtTensorTypeAndShapeInfo>(api, slot::kGetTensorTypeAndShape, value.get());
   int element_type = 0;
@@ -224,7 +225,7 @@ Ref<Tensor> Session::take(Handle<OrtValue> value, std::span<const Feed> feeds) c
   Shape strides = contiguous_strides(shape);
   auto result = make_ref<Tensor>(data, dtype, std::move(shape), std::move(strides),
                                  make_ref<OwnedValue>(std::move(value)));
-  if (!is_in_feeds(data, feeds)) return result;
+  if (!is_in_inputs(data, inputs)) return result;
   auto copy = Tensor::allocate(dtype, result->shape());
   result->copy_to(copy->data());
   return copy;

@@ -28,14 +28,6 @@ struct Port {
   Shape shape;                 // -1 where dynamic
 };
 
-// Memory that an input is read from during a run.
-struct Feed {
-  void* data;
-  size_t size_bytes;
-  int element_type;
-  Shape shape;
-};
-
 class Session {
  public:
   // The session of this model and these options: a living one, or a new one. Throws build errors
@@ -47,9 +39,11 @@ class Session {
   const std::vector<Port>& inputs() const noexcept { return inputs_; }
   const std::vector<Port>& outputs() const noexcept { return outputs_; }
 
-  // Runs the model on one feed per input. The results, one for each index of `outputs`, own their
-  // memory and share none with the feeds. Throws a request error with the engine's message.
-  std::vector<Ref<Tensor>> run(std::span<const Feed> feeds, std::span<const size_t> outputs) const;
+  // Runs the model on one contiguous array of the CPU per input. The results, one for each index of
+  // `outputs`, own their memory and share none with the inputs. Throws a request error with the
+  // engine's message.
+  std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs,
+                               std::span<const size_t> outputs) const;
 
   // What runs have shown: axis 0 of this output does not count the rows of the input.
   bool is_known_whole(size_t output) const noexcept {
@@ -60,7 +54,7 @@ class Session {
   }
 
  private:
-  Ref<Tensor> take(Handle<OrtValue> value, std::span<const Feed> feeds) const;
+  Ref<Tensor> take(Handle<OrtValue> value, std::span<const Ref<Tensor>> inputs) const;
 
   const Library& library_;
   Handle<OrtSession> session_;

@@ -5,6 +5,7 @@
 
 #include "bind/convert.h"
 #include "bind/errors.h"
+#include "bind/method.h"
 
 namespace py = pybind11;
 
@@ -61,12 +62,14 @@ void define_kv_storage(py::module_& module) {
   py::class_<KVStorage, std::shared_ptr<KVStorage>>(
       module, "KVStorage", "What the backends of a pipeline keep, by request id and key.")
       .def(py::init<>())
-      .def("get", &get, py::arg("request_id"), py::arg("key"), py::arg("default") = py::none())
-      .def("set", &set, py::arg("request_id"), py::arg("key"), py::arg("value"))
-      .def("pop", &pop, py::arg("request_id"), py::arg("key"), py::arg("default") = py::none())
-      .def("drop", &drop, py::arg("request_id"),
+      .def("get", method(&get), py::arg("request_id"), py::arg("key"),
+           py::arg("default") = py::none())
+      .def("set", method(&set), py::arg("request_id"), py::arg("key"), py::arg("value"))
+      .def("pop", method(&pop), py::arg("request_id"), py::arg("key"),
+           py::arg("default") = py::none())
+      .def("drop", method(&drop), py::arg("request_id"),
            "Drops all that one request left; returns how many values that were.")
-      .def("__len__", &KVStorage::size);
+      .def("__len__", method(&KVStorage::size));
 }
 
 Owned kv_storage_object(const std::shared_ptr<KVStorage>& storage) {

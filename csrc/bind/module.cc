@@ -1,6 +1,7 @@
 // The module `hami._core`: what the Python package sees of the compiled core.
 #include <pybind11/pybind11.h>
 
+#include "bind/device_arrays_in_python.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
 #include "bind/kv_storage_object.h"
@@ -32,6 +33,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   set_host_order_factory(&create_python_order);
   set_base_eraser(&erase_from_base);
   set_library_locator(&locate_in_python);
+  set_device_arrays(device_arrays_in_python());
   define_tensor(module);
   define_pipeline(module);
   define_kv_storage(module);

@@ -12,6 +12,7 @@
 #include "bind/fork_guard.h"
 #include "bind/free_threading.h"
 #include "bind/gil.h"
+#include "bind/method.h"
 #include "bind/owned.h"
 #include "bind/plan_reader.h"
 #include "bind/request_object.h"
@@ -376,16 +377,17 @@ void define_pipeline(py::module_& module) {
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
       module, "Pipeline", py::custom_type_setup(set_call), "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
-      .def("_call_many", &PipelineObject::call_many, py::arg("requests"))
-      .def("_submit", &PipelineObject::submit, py::arg("request"), py::arg("on_done"),
+      .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
+      .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false)
-      .def("_submit_many", &PipelineObject::submit_many, py::arg("requests"), py::arg("on_done"))
-      .def("_close", &PipelineObject::close, py::arg("timeout_s"))
-      .def("_stats", &PipelineObject::stats)
-      .def("_problems", &PipelineObject::problems)
-      .def_property_readonly("_is_closed", &PipelineObject::is_closed)
-      .def_property_readonly("_run_range", &PipelineObject::run_range)
-      .def_property_readonly("_num_requests", &PipelineObject::num_requests);
+      .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
+           py::arg("on_done"))
+      .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))
+      .def("_stats", method(&PipelineObject::stats))
+      .def("_problems", method(&PipelineObject::problems))
+      .def_property_readonly("_is_closed", method(&PipelineObject::is_closed))
+      .def_property_readonly("_run_range", method(&PipelineObject::run_range))
+      .def_property_readonly("_num_requests", method(&PipelineObject::num_requests));
 }
 
 }  // namespace hami::bind

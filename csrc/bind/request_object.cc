@@ -6,6 +6,7 @@
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/gil.h"
+#include "bind/method.h"
 #include "bind/owned.h"
 #include "graph/pipeline.h"
 
@@ -64,12 +65,13 @@ void RequestObject::check_is_not_in_child() const {
 }
 
 void define_request(py::module_& module) {
-  py::class_<RequestObject>(module, "Request", "A request on its way.")
-      .def("cancel", &RequestObject::cancel,
+  py::class_<RequestObject>(module, "Request", py::custom_type_setup(refuse_new),
+                            "A request on its way.")
+      .def("cancel", method(&RequestObject::cancel),
            "Answers it with `Cancelled`; false when it has its answer already.")
-      .def("try_take", &RequestObject::try_take)
-      .def("take", &RequestObject::take)
-      .def("notify", &RequestObject::notify, py::arg("listener"));
+      .def("try_take", method(&RequestObject::try_take))
+      .def("take", method(&RequestObject::take))
+      .def("notify", method(&RequestObject::notify), py::arg("listener"));
 }
 
 }  // namespace hami::bind

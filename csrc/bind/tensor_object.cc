@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bind/gil.h"
+#include "bind/method.h"
 #include "core/dlpack.h"
 
 namespace py = pybind11;
@@ -111,6 +112,18 @@ Ref<Tensor> from_buffer(PyObject* object) {
   return tensor;
 }
 
+// Calls hami.tensors.NAME(object): a new reference, or null with a Python error.
+PyObject* call_tensors(const char* name, PyObject* object) {
+  PyObject* const module =
+      survive_finalization([] { return PyImport_ImportModule("hami.tensors"); });
+  PyObject* const function = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
+  PyObject* const args[] = {object};
+  PyObject* const result = function == nullptr ? nullptr : call_python(function, args, 1);
+  Py_XDECREF(function);
+  Py_XDECREF(module);
+  return result;
+}
+
 Ref<Tensor> from_dlpack(PyObject* object) {
   PyObject* export_method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject* capsule = export_method == nullptr ? nullptr : call_python(export_method, nullptr, 0);
@@ -127,13 +140,18 @@ Ref<Tensor> from_dlpack(PyObject* object) {
   auto owner = make_ref<CapsuleOwner>(managed);
   const dlpack::Tensor& view = managed->tensor;
   if (view.type_lanes != 1 || view.type_bits % 8 != 0) return nullptr;
+  const Device device{view.device_type, view.device_id};
+  if (!device.is_cpu()) {
+    // From here on any thread may read it, on any stream.
+    Py_XDECREF(call_tensors("settle", object));
+    PyErr_Clear();
+  }
   Shape shape(view.shape, view.shape + view.num_dims);
   Shape strides = view.strides == nullptr ? contiguous_strides(shape)
                                           : Shape(view.strides, view.strides + view.num_dims);
   return make_ref<Tensor>(static_cast<char*>(view.data) + view.byte_offset,
                           DType{view.type_code, view.type_bits}, std::move(shape),
-                          std::move(strides), std::move(owner),
-                          Device{view.device_type, view.device_id});
+                          std::move(strides), std::move(owner), device);
 }
 
 py::buffer_info buffer_of(TensorObject& object) {
@@ -212,13 +230,15 @@ Ref<Tensor> to_tensor(PyObject* object) {
 PyObject* from_tensor(Ref<Tensor> tensor) {
   const bool is_plain = format_of_dtype(tensor->dtype()) != nullptr && tensor->device().is_cpu();
   py::object object = py::cast(TensorObject{std::move(tensor)});
-  if (!is_plain || numpy_asarray() == nullptr) return object.release().ptr();
+  if (!is_plain) return call_tensors("adopt", object.ptr());
+  if (numpy_asarray() == nullptr) return object.release().ptr();
   PyObject* const args[] = {object.ptr()};
   return call_python(numpy_asarray(), args, 1);
 }
 
 void define_tensor(py::module_& module) {
   py::class_<TensorObject>(module, "Tensor", py::buffer_protocol(),
+                           py::custom_type_setup(refuse_new),
                            "A tensor of the core: offers the buffer protocol and DLPack.")
       .def_buffer(&buffer_of)
       .def("__dlpack__", &to_dlpack)

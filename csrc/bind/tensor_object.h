@@ -13,8 +13,9 @@ namespace hami::bind {
 // numbers. Leaves no Python error behind.
 Ref<Tensor> to_tensor(PyObject* object);
 
-// A numpy array that shares the memory, where numpy is installed and knows the type; else an
-// object of `hami._core.Tensor`. A new reference, or null with a Python error.
+// A numpy array that shares the memory, where numpy is installed and knows the type; else a torch
+// tensor, where torch is loaded; else an object of `hami._core.Tensor`. A new reference, or null
+// with a Python error.
 PyObject* from_tensor(Ref<Tensor> tensor);
 
 void define_tensor(pybind11::module_& module);

@@ -41,6 +41,12 @@ class EngineDescription final : public Any {
   std::vector<TensorSpec> outputs;
   // The rows of every run, for a model whose batch is not dynamic.
   std::optional<int64_t> fixed_rows;
+  // Where arrays may lie beside the memory of the CPU.
+  std::optional<Device> device;
+
+  bool takes(Device where) const noexcept {
+    return where.is_cpu() || (device.has_value() && *device == where);
+  }
 
  private:
   static const Key& key() {

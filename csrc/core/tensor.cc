@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/device_arrays.h"
 #include "core/error.h"
 
 namespace hami {
@@ -81,6 +82,12 @@ std::string DType::name() const {
   return base + std::to_string(bits);
 }
 
+std::string Device::name() const {
+  if (is_cpu()) return "cpu";
+  const std::string base = type == 2 ? "cuda" : "device " + std::to_string(type);
+  return base + ":" + std::to_string(id);
+}
+
 int64_t num_elements(const Shape& shape) noexcept {
   int64_t count = 1;
   for (int64_t extent : shape) count *= extent;
@@ -153,7 +160,9 @@ Ref<Tensor> Tensor::reshape(Shape shape) const {
 }
 
 Ref<Tensor> Tensor::contiguous() const {
-  if (is_contiguous()) return Ref<Tensor>(const_cast<Tensor*>(this));
+  const Ref<Tensor> self(const_cast<Tensor*>(this));
+  if (is_contiguous()) return self;
+  if (!device_.is_cpu()) return device_arrays(*this).cast(self, dtype_);
   auto copy = allocate(dtype_, shape_);
   copy_to(copy->data());
   return copy;
@@ -181,6 +190,9 @@ void Tensor::copy_to(void* destination) const {
 
 Ref<Tensor> Tensor::cast(DType dtype) const {
   if (dtype == dtype_) return contiguous();
+  if (!device_.is_cpu()) {
+    return device_arrays(*this).cast(Ref<Tensor>(const_cast<Tensor*>(this)), dtype);
+  }
   auto copy = allocate(dtype, shape_);
   with_type(dtype_, [&](auto from_tag) {
     with_type(dtype, [&](auto to_tag) {

@@ -23,11 +23,13 @@ struct DType {
   bool operator==(const DType&) const = default;
 };
 
-// DLPack's DLDevice. 1 is the CPU, 2 a CUDA device.
+// DLPack's DLDevice. 1 is the CPU, 2 a CUDA device, 3 memory of the host that CUDA has pinned.
 struct Device {
   int32_t type = 1;
   int32_t id = 0;
-  bool is_cpu() const noexcept { return type == 1; }
+  // Whether the CPU can read the memory.
+  bool is_cpu() const noexcept { return type == 1 || type == 3; }
+  std::string name() const;  // `cpu`, `cuda:0`, ...
   bool operator==(const Device&) const = default;
 };
 
@@ -81,13 +83,13 @@ class Tensor final : public Object {
   Ref<Tensor> row(int64_t index) const;
   // The same memory under another shape. REQUIRES: contiguous, same number of elements.
   Ref<Tensor> reshape(Shape shape) const;
-  // This tensor when contiguous, else a contiguous copy. REQUIRES: CPU memory.
+  // This tensor when contiguous, else a contiguous copy on the same device.
   Ref<Tensor> contiguous() const;
   // Copies the elements in row-major order to `destination` (size_bytes() bytes).
   // REQUIRES: CPU memory.
   void copy_to(void* destination) const;
   // A contiguous copy with every element converted, or this tensor when the type fits already.
-  // Throws a request error for types that have no conversion. REQUIRES: CPU memory.
+  // Throws a request error for types that have no conversion.
   Ref<Tensor> cast(DType dtype) const;
 
  private:

@@ -207,7 +207,7 @@ void Dispatcher::end_visits(const Ref<Request>& request, int64_t num_visits) con
   const bool is_last =
       request->num_visits.fetch_sub(num_visits, std::memory_order_acq_rel) == num_visits;
   if (is_last && !request->is_answered()) {
-    if (request->collected) {
+    if (request->is_collected) {
       request->succeed();
     } else if (request->is_abandoned()) {
       request->abandon();
@@ -232,7 +232,8 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   if (node.is_output && has_result) {
     Dict output = node.plan->next.empty() ? std::move(visit->carried) : visit->carried;
     merge_written(visit->dict, output);
-    request->collected = std::move(output);
+    request->output = std::move(output);
+    request->is_collected = true;
   }
   const auto& next = node.plan->next;
   for (size_t i = 0; i < next.size(); ++i) {

@@ -21,7 +21,6 @@ void Request::announce() noexcept {
 
 void Request::succeed() noexcept {
   if (!claim_answer()) return;
-  output = std::move(*collected);
   forget_input();  // before the caller wakes
   announce();
 }

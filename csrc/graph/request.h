@@ -6,7 +6,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "core/event.h"
@@ -97,8 +96,8 @@ class Request final : public Timed {
   std::vector<NodeOutput> kept;
   // How often each Restart has sent it back, by node; only in graphs with one.
   std::unique_ptr<int64_t[]> num_rounds;
-  // What the output node wrote; becomes `output` when every branch has ended.
-  std::optional<Dict> collected;
+  // The output node has written `output`; it is the answer when every branch has ended.
+  bool is_collected = false;
 
  private:
   enum State : uint8_t { kOpen, kAnswering };

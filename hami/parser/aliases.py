@@ -35,6 +35,16 @@ ALIASES = {
     "Mat2Tensor": "ToTensor",
 }
 
+# The family's short forms of whole expressions, parsed when first used.
+FAMILY_MACROS = {
+    # An engine with all that stands around it; the parameter `post_processor` names what its output passes.
+    "TensorrtTensor": (
+        "IoC[ModelLoader[(.onnx)Onnx2Tensorrt,(.trt)LoadTensorrtEngine], TensorrtInferTensor;"
+        "CatSplit[S[FixTensor,CatTensor],"
+        "S[ContiguousTensor,TensorrtInferTensor,Reflect[post_processor]],SplitTensor]]"
+    ),
+}
+
 # Their children are names, not backends, so they cannot take the children given to a macro.
 NAMING_FORMS = frozenset({"Reflect", "BackendProxy", "InstanceFromParam", "Forward"})
 
@@ -63,17 +73,21 @@ def canonical(name: str) -> str:
 
 def find_macro(name: str) -> Macro | None:
     """Return the macro of that name."""
+    if name in FAMILY_MACROS and name not in _macros:
+        definition = FAMILY_MACROS[name]
+        expr = parse_source(Source(definition, name=f"alias {name}"))
+        _macros.setdefault(name, Macro(name, definition, expr, (), __name__))
     return _macros.get(name)
 
 
 def macro_names() -> list[str]:
-    """Return the names of all macros."""
-    return sorted(_macros)
+    """Return the names of all macros, those of the family included."""
+    return sorted({*_macros, *FAMILY_MACROS})
 
 
 def macro_text(name: str) -> str | None:
     """Return the definition of a macro."""
-    macro = _macros.get(name)
+    macro = find_macro(name)
     return None if macro is None else macro.definition
 
 
@@ -103,7 +117,7 @@ def alias(name: str, definition: str, **params: Any) -> None:
 def _check_arguments(name: object, definition: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _refuse(name, f"`{name}` is no name for a macro", "use letters, digits and `_`")
-    if name in ALIASES or name in ALIASES.values() or name in NAMING_FORMS:
+    if name in ALIASES or name in ALIASES.values() or name in NAMING_FORMS or name in FAMILY_MACROS:
         raise _refuse(name, f"`{name}` is a name of the language", "choose another name")
     if not isinstance(definition, str):
         raise _refuse(

@@ -67,12 +67,11 @@ TEST_CASE("a session names the inputs and outputs of its model with types and sh
   CHECK(session->outputs()[1].name == "product:0");
 }
 
-TEST_CASE("a session runs on the memory of its feeds") {
+TEST_CASE("a session runs on the memory of its inputs") {
   auto session = open("double");
   auto x = floats({2, 2}, {1, 2, 3, 4});
-  const Feed feed{x->data(), x->size_bytes(), 1, x->shape()};
   const size_t outputs[] = {0};
-  const auto results = session->run({&feed, 1}, outputs);
+  const auto results = session->run({&x, 1}, outputs);
   REQUIRE(results.size() == 1);
   CHECK(results[0]->shape() == Shape{2, 2});
   CHECK(numbers_of(*results[0]) == std::vector<float>{2, 4, 6, 8});
@@ -81,19 +80,17 @@ TEST_CASE("a session runs on the memory of its feeds") {
 TEST_CASE("results outlive their session") {
   auto session = open("double");
   auto x = floats({1, 2}, {1, 2});
-  const Feed feed{x->data(), x->size_bytes(), 1, x->shape()};
   const size_t outputs[] = {0};
-  auto results = session->run({&feed, 1}, outputs);
+  auto results = session->run({&x, 1}, outputs);
   session.reset();
   CHECK(numbers_of(*results[0]) == std::vector<float>{2, 4});
 }
 
-TEST_CASE("an output that is an input does not share the memory of the feed") {
+TEST_CASE("an output that is an input does not share its memory") {
   auto session = open("passed_through");
   auto x = floats({1, 2}, {1, 2});
-  const Feed feed{x->data(), x->size_bytes(), 1, x->shape()};
   const size_t outputs[] = {0};
-  auto results = session->run({&feed, 1}, outputs);
+  auto results = session->run({&x, 1}, outputs);
   CHECK(results[0]->data() != x->data());
   x->data_as<float>()[0] = 100;
   CHECK(numbers_of(*results[0]) == std::vector<float>{1, 2});
@@ -132,11 +129,10 @@ TEST_CASE("sessions may be opened and run on many threads at once") {
     threads.emplace_back([&, i] {
       auto session = open("double");
       auto x = floats({1, 2}, {static_cast<float>(i), 0});
-      const Feed feed{x->data(), x->size_bytes(), 1, x->shape()};
       const size_t outputs[] = {0};
       int num_right = 0;
       for (int round = 0; round < 50; ++round) {
-        const auto results = session->run({&feed, 1}, outputs);
+        const auto results = session->run({&x, 1}, outputs);
         num_right += results[0]->data_as<float>()[0] == 2 * static_cast<float>(i) ? 1 : 0;
       }
       is_right[i] = num_right == 50 ? 1 : 0;
@@ -201,9 +197,8 @@ TEST_CASE("a failing run is a request error with the message of the engine in on
   auto session = open("tokens");
   auto ids = Tensor::allocate({DType::kInt, 64}, {1, 1});
   ids->data_as<int64_t>()[0] = 99;
-  const Feed feed{ids->data(), ids->size_bytes(), 7, ids->shape()};
   const size_t outputs[] = {0};
-  const Error error = error_of([&] { session->run({&feed, 1}, outputs); });
+  const Error error = error_of([&] { session->run({&ids, 1}, outputs); });
   CHECK(error.kind() == ErrorKind::kRequest);
   CHECK(error.code() == "engine-run");
   CHECK(contains(error.message(), "out of data bounds"));
@@ -216,9 +211,8 @@ TEST_CASE("the engine prints nothing") {
     CHECK_THROWS_AS(Session::open({.model = path}), Error);
     auto session = open("double_misdeclared");  // the engine would warn of the wrong shape
     auto x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
-    const Feed feed{x->data(), x->size_bytes(), 1, x->shape()};
     const size_t outputs[] = {0};
-    session->run({&feed, 1}, outputs);
+    session->run({&x, 1}, outputs);
   });
   CHECK(printed.empty());
 }

@@ -9,6 +9,7 @@ import pytest
 
 from hami.errors import ConfigError
 from hami.parser import ALIASES, MAX_NESTING, Expr, alias, macro_names, parse
+from hami.parser.aliases import FAMILY_MACROS
 from hami.parser.expand import Expansion
 from hami.parser.render import to_text
 
@@ -176,7 +177,14 @@ def test_macros_cannot_contain_each_other() -> None:
     alias("A2", "S[A3]")
 
     assert "leads back to itself" in refusal("A3", "S[A1]").message
-    assert macro_names() == ["A1", "A2"]
+    assert set(macro_names()) - set(FAMILY_MACROS) == {"A1", "A2"}
+
+
+@pytest.mark.parametrize("name", FAMILY_MACROS)
+def test_a_short_form_of_the_family_is_there_and_stays(name: str) -> None:
+    assert name in macro_names()
+    assert expand(name, post_processor="A", model="m.onnx")
+    assert "is a name of the language" in refusal(name, "A").message
 
 
 @pytest.mark.parametrize("name", ["", "1A", "a b", "A[B]", "{x}", "a-b", None, 3])

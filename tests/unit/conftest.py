@@ -17,8 +17,9 @@ from hami.parser import aliases
 
 # A module registers its classes once a process. Were that to happen within a test, they would go with the
 # registry of that test, and the tests of other folders would miss them.
-with contextlib.suppress(ConfigError):
-    backend.load_family("image")
+for family in ("image", "tensorrt", "torch"):
+    with contextlib.suppress(ConfigError):
+        backend.load_family(family)
 
 
 @pytest.fixture(autouse=True)

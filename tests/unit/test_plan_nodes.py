@@ -154,9 +154,7 @@ def test_an_old_spelling_is_suggested_too() -> None:
     assert "`SequentialV0`" in error_of("SequentialV1[Pow]").help
 
 
-@pytest.mark.parametrize(
-    ("name", "family"), [("TorchInfer", "torch"), ("LoadTensorrtEngine", "tensorrt"), ("LLM", "llm")]
-)
+@pytest.mark.parametrize(("name", "family"), [("ContinuousBatching", "llm"), ("LLM", "llm")])
 def test_a_backend_of_a_family_to_come_says_so(name: str, family: str) -> None:
     error = error_of(f"S[{name}]")
 

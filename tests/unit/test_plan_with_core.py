@@ -97,11 +97,26 @@ def test_a_node_by_shared_state_is_planned() -> None:
     assert node.backend.name == "List"
 
 
-def test_model_loading_works_with_onnx_or_says_what_is_missing() -> None:
-    try:
+def test_the_text_that_loads_models_is_planned_with_and_without_a_post_processor() -> None:
+    for more in ({}, {"post_processor": "Identities"}):
+        [node] = plan({"backend": family_texts.MODEL_LOADING, "model": "m.onnx", "max": 4, **more}).nodes
+        assert node.backend
+
+
+def test_the_short_form_of_the_text_that_loads_models_is_the_same_plan() -> None:
+    config = {"model": "m.onnx", "max": 4}
+    [short] = plan({"backend": "TensorrtTensor", **config}).nodes
+    [whole] = plan({"backend": family_texts.MODEL_LOADING, **config}).nodes
+
+    def shape(part: Any) -> Any:
+        return part.name, part.kind, part.prefix, part.params, [shape(child) for child in part.children]
+
+    assert shape(short.backend) == shape(whole.backend)
+
+
+def test_a_loader_without_a_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="`ModelLoader` needs `model`"):
         plan({"backend": family_texts.MODEL_LOADING})
-    except ConfigError as error:
-        assert error.code == "plan-unavailable-backend"
 
 
 def test_the_engine_in_cat_split_is_planned() -> None:

@@ -2,6 +2,7 @@
 // batch gets the whole tensor; the rows of each are its `request_size`.
 #include <cstring>
 
+#include "core/device_arrays.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "core/typed_dict.h"
@@ -39,21 +40,36 @@ class CatTensor final : public Backend {
   static Ref<Tensor> concatenate(const std::vector<Item*>& items) {
     Tensor& first = items[0]->data().as_tensor();
     if (items.size() == 1) return first.contiguous();
+    std::vector<Ref<Tensor>> parts;
+    for (const Item* item : items) {
+      parts.emplace_back(&item->data().as_tensor());
+      check_pair(*parts.back(), first);
+    }
+    if (!first.device().is_cpu()) return device_arrays(first).concatenate(parts);
     Shape shape = first.shape();
     shape[0] = num_rows(items);
     auto whole = Tensor::allocate(first.dtype(), shape);
     char* destination = whole->data_as<char>();
-    for (const Item* item : items) {
-      const Tensor& part = item->data().as_tensor();
-      if (part.dtype() != first.dtype() || !same_row_shape(part, first)) {
-        throw Error(ErrorKind::kRequest, "tensor-shape",
-                    "cannot join " + quoted(part.describe()) + " to " + quoted(first.describe()),
-                    "bring the arrays of a batch to one shape and type");
-      }
-      part.copy_to(destination);
-      destination += part.size_bytes();
+    for (const Ref<Tensor>& part : parts) {
+      part->copy_to(destination);
+      destination += part->size_bytes();
     }
     return whole;
+  }
+
+  static void check_pair(const Tensor& part, const Tensor& first) {
+    const bool is_same_place =
+        part.device() == first.device() || (part.device().is_cpu() && first.device().is_cpu());
+    if (!is_same_place) {
+      throw Error(ErrorKind::kRequest, "tensor-device",
+                  "cannot join an array on " + quoted(part.device().name()) + " to one on " +
+                      quoted(first.device().name()),
+                  "bring the arrays of a batch to one device");
+    }
+    if (part.dtype() == first.dtype() && same_row_shape(part, first)) return;
+    throw Error(ErrorKind::kRequest, "tensor-shape",
+                "cannot join " + quoted(part.describe()) + " to " + quoted(first.describe()),
+                "bring the arrays of a batch to one shape and type");
   }
 
   static bool same_row_shape(const Tensor& a, const Tensor& b) {

@@ -3,18 +3,17 @@
 // owns it and uses it on one thread at a time.
 #pragma once
 
+#include <memory>
 #include <span>
 
-#include "backends/onnxruntime/inputs.h"
-#include "backends/onnxruntime/session.h"
+#include "engine/inputs.h"
+#include "engine/model.h"
 
-namespace hami::onnxruntime {
+namespace hami::engine {
 
 class Runner {
  public:
-  // `outputs` are the indices of the session's outputs that `model` describes.
-  Runner(std::shared_ptr<const Session> session, Ref<const EngineDescription> model,
-         std::vector<size_t> outputs);
+  Runner(std::unique_ptr<Model> model, Ref<const EngineDescription> description);
 
   // Whether something of the model belongs to a whole run instead of to rows: items that shared a
   // run would then see each other. Can become true when a run shows it.
@@ -27,19 +26,20 @@ class Runner {
  private:
   void run_alone(std::span<const ItemInputs> group);
   void run_together(std::span<const ItemInputs> group);
-  Feed gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows);
+  Ref<Tensor> gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows);
+  Ref<Tensor> gather_on_device(size_t input, std::span<const ItemInputs> group, Shape shape);
+  // Memory of at least that size, kept from run to run.
+  Ref<Tensor> buffer(size_t input, size_t size_bytes);
   void hand_out(std::span<const Ref<Tensor>> results, std::span<const ItemInputs> group,
                 const std::vector<bool>& has_rows) const;
   // By output: whether axis 0 counts rows, as far as is known now.
   std::vector<bool> outputs_with_rows() const;
 
-  std::shared_ptr<const Session> session_;
-  Ref<const EngineDescription> model_;
-  std::vector<size_t> outputs_;
+  std::unique_ptr<Model> model_;
+  Ref<const EngineDescription> description_;
   std::vector<Key> output_keys_;
-  std::vector<int> element_types_;    // by input
   std::vector<Ref<Tensor>> buffers_;  // by input: memory for gathering, kept from run to run
   bool has_whole_inputs_ = false;
 };
 
-}  // namespace hami::onnxruntime
+}  // namespace hami::engine

@@ -1,5 +1,5 @@
 // The check of one item against a model: it turns every mistake of a caller into an error of that
-// item that names the input, what was expected and what came. Pure, and free of the engine.
+// item that names the input, what was expected and what came. Pure, and the same for all engines.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 #include "core/description.h"
 #include "core/item.h"
 
-namespace hami::onnxruntime {
+namespace hami::engine {
 
 // The arrays of one item, in the order of the model's inputs. They belong to the item's `data`.
 struct ItemInputs {
@@ -28,4 +28,4 @@ const Tensor* find_input(const Item& item, const EngineDescription& model, size_
 // one less.
 std::span<const int64_t> row_shape(const Tensor& tensor, const TensorSpec& spec);
 
-}  // namespace hami::onnxruntime
+}  // namespace hami::engine

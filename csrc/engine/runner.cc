@@ -1,12 +1,11 @@
-#include "backends/onnxruntime/runner.h"
+#include "engine/runner.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backends/onnxruntime/element_type.h"
 #include "core/error.h"
 
-namespace hami::onnxruntime {
+namespace hami::engine {
 namespace {
 
 // Whether the engine can read the array where it is.
@@ -14,6 +13,12 @@ bool is_readable_in_place(const Tensor& tensor) {
   const size_t size_bytes = std::min<size_t>(tensor.dtype().size_bytes(), alignof(double));
   return tensor.is_contiguous() && tensor.size() > 0 &&
          reinterpret_cast<uintptr_t>(tensor.data()) % size_bytes == 0;
+}
+
+// The array itself, or a view of it under another shape.
+Ref<Tensor> reshaped(const Tensor& tensor, Shape shape) {
+  if (tensor.shape() == shape) return Ref<Tensor>(const_cast<Tensor*>(&tensor));
+  return tensor.reshape(std::move(shape));
 }
 
 // Rows [begin, begin + num_rows), without axis 0 unless `keeps_axis`. REQUIRES: contiguous.
@@ -25,7 +30,7 @@ Ref<Tensor> rows_of(const Tensor& tensor, int64_t begin, int64_t num_rows, bool 
   char* data = tensor.data_as<char>() + offset * static_cast<int64_t>(tensor.dtype().size_bytes());
   Shape strides = contiguous_strides(shape);
   return make_ref<Tensor>(data, tensor.dtype(), std::move(shape), std::move(strides),
-                          tensor.owner());
+                          tensor.owner(), tensor.device());
 }
 
 int64_t total_rows(std::span<const ItemInputs> group) {
@@ -36,23 +41,20 @@ int64_t total_rows(std::span<const ItemInputs> group) {
 
 }  // namespace
 
-Runner::Runner(std::shared_ptr<const Session> session, Ref<const EngineDescription> model,
-               std::vector<size_t> outputs)
-    : session_(std::move(session)),
-      model_(std::move(model)),
-      outputs_(std::move(outputs)),
-      buffers_(model_->inputs.size()) {
-  for (const TensorSpec& output : model_->outputs) output_keys_.emplace_back(output.name);
-  for (const TensorSpec& input : model_->inputs) {
-    element_types_.push_back(element_type_of(input.dtype));
+Runner::Runner(std::unique_ptr<Model> model, Ref<const EngineDescription> description)
+    : model_(std::move(model)),
+      description_(std::move(description)),
+      buffers_(description_->inputs.size()) {
+  for (const TensorSpec& output : description_->outputs) output_keys_.emplace_back(output.name);
+  for (const TensorSpec& input : description_->inputs) {
     has_whole_inputs_ = has_whole_inputs_ || !input.has_rows;
   }
 }
 
 std::vector<bool> Runner::outputs_with_rows() const {
   std::vector<bool> has_rows;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    has_rows.push_back(model_->outputs[i].has_rows && !session_->is_known_whole(outputs_[i]));
+  for (size_t i = 0; i < description_->outputs.size(); ++i) {
+    has_rows.push_back(description_->outputs[i].has_rows && !model_->is_known_whole(i));
   }
   return has_rows;
 }
@@ -84,23 +86,25 @@ void Runner::run_together(std::span<const ItemInputs> group) {
   if (!is_by_rows && group.size() > 1) return run_alone(group);
 
   const int64_t rows = total_rows(group);
-  const int64_t num_rows = model_->fixed_rows.value_or(rows);
+  const int64_t num_rows = description_->fixed_rows.value_or(rows);
   if (rows > num_rows || (rows < num_rows && !is_by_rows)) {
     throw Error(ErrorKind::kRequest, "input-rows",
                 "the model takes exactly " + quoted(std::to_string(num_rows)) +
                     " rows and cannot be filled up, got " + quoted(std::to_string(rows)),
                 "send that many rows, or export the model with a dynamic batch axis");
   }
-  std::vector<Feed> feeds;
-  for (size_t i = 0; i < model_->inputs.size(); ++i) feeds.push_back(gather(i, group, num_rows));
-  const std::vector<Ref<Tensor>> results = session_->run(feeds, outputs_);
+  std::vector<Ref<Tensor>> arrays;
+  for (size_t i = 0; i < description_->inputs.size(); ++i) {
+    arrays.push_back(gather(i, group, num_rows));
+  }
+  const std::vector<Ref<Tensor>> results = model_->run(arrays);
 
   bool is_surprised = false;
   for (size_t i = 0; i < results.size(); ++i) {
     const Shape& shape = results[i]->shape();
     if (!has_rows[i] || (!shape.empty() && shape[0] == num_rows)) continue;
     has_rows[i] = false;
-    session_->learn_whole(outputs_[i]);
+    model_->learn_whole(i);
     is_surprised = true;
   }
   // Rows of others, or filled up ones, are mixed into such an output.
@@ -108,8 +112,8 @@ void Runner::run_together(std::span<const ItemInputs> group) {
   hand_out(results, group, has_rows);
 }
 
-Feed Runner::gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows) {
-  const TensorSpec& spec = model_->inputs[input];
+Ref<Tensor> Runner::gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows) {
+  const TensorSpec& spec = description_->inputs[input];
   const Tensor& first = *group[0].tensors[input];
   Shape shape = first.shape();
   if (spec.has_rows) {
@@ -117,15 +121,14 @@ Feed Runner::gather(size_t input, std::span<const ItemInputs> group, int64_t num
     shape.assign(row.begin(), row.end());
     shape.insert(shape.begin(), num_rows);
   }
+  if (!first.device().is_cpu()) return gather_on_device(input, group, std::move(shape));
   const size_t size_bytes = static_cast<size_t>(num_elements(shape)) * first.dtype().size_bytes();
-  if (first.size_bytes() == size_bytes && is_readable_in_place(first)) {
-    return {first.data(), size_bytes, element_types_[input], std::move(shape)};
+  Ref<Tensor> staging = model_->staging(input, size_bytes);
+  if (staging == nullptr && first.size_bytes() == size_bytes && is_readable_in_place(first)) {
+    return reshaped(first, std::move(shape));
   }
-  Ref<Tensor>& buffer = buffers_[input];
-  if (!buffer || buffer->size_bytes() < size_bytes) {
-    buffer = Tensor::allocate({DType::kUInt, 8}, {static_cast<int64_t>(size_bytes)});
-  }
-  char* const begin = buffer->data_as<char>();
+  if (staging == nullptr) staging = buffer(input, size_bytes);
+  char* const begin = staging->data_as<char>();
   char* to = begin;
   for (const ItemInputs& inputs : group) {
     inputs.tensors[input]->copy_to(to);
@@ -134,7 +137,32 @@ Feed Runner::gather(size_t input, std::span<const ItemInputs> group, int64_t num
   // A fixed batch is filled up with its last row: unlike zeros it is surely valid.
   const size_t row_bytes = size_bytes / static_cast<size_t>(spec.has_rows ? num_rows : 1);
   for (; to < begin + size_bytes; to += row_bytes) std::memcpy(to, to - row_bytes, row_bytes);
-  return {begin, size_bytes, element_types_[input], std::move(shape)};
+  Shape strides = contiguous_strides(shape);
+  return make_ref<Tensor>(begin, first.dtype(), std::move(shape), std::move(strides),
+                          staging->owner());
+}
+
+Ref<Tensor> Runner::gather_on_device(size_t input, std::span<const ItemInputs> group, Shape shape) {
+  const int64_t num_rows = shape.empty() ? 1 : shape[0];
+  std::vector<Ref<Tensor>> parts;
+  for (const ItemInputs& inputs : group) {
+    const Tensor& part = *inputs.tensors[input];
+    if (group.size() == 1 && part.is_contiguous() && part.size() == num_elements(shape)) {
+      return reshaped(part, std::move(shape));
+    }
+    Shape rows = shape;
+    if (!rows.empty()) rows[0] = part.size() / std::max<int64_t>(num_elements(shape) / num_rows, 1);
+    parts.push_back(part.contiguous()->reshape(std::move(rows)));
+  }
+  return model_->join(parts, num_rows);
+}
+
+Ref<Tensor> Runner::buffer(size_t input, size_t size_bytes) {
+  Ref<Tensor>& kept = buffers_[input];
+  if (!kept || kept->size_bytes() < size_bytes) {
+    kept = Tensor::allocate({DType::kUInt, 8}, {static_cast<int64_t>(size_bytes)});
+  }
+  return kept;
 }
 
 void Runner::hand_out(std::span<const Ref<Tensor>> results, std::span<const ItemInputs> group,
@@ -156,4 +184,4 @@ void Runner::hand_out(std::span<const Ref<Tensor>> results, std::span<const Item
   }
 }
 
-}  // namespace hami::onnxruntime
+}  // namespace hami::engine

@@ -1,10 +1,10 @@
-#include "backends/onnxruntime/inputs.h"
+#include "engine/inputs.h"
 
 #include <algorithm>
 
 #include "core/error.h"
 
-namespace hami::onnxruntime {
+namespace hami::engine {
 namespace {
 
 [[noreturn]] void refuse(const char* code, std::string message, std::string help) {
@@ -21,7 +21,8 @@ std::string expected(const TensorSpec& spec) {
   return "input " + quoted(spec.name) + " must be " + quoted(spec.describe());
 }
 
-const Tensor& read_tensor(const Value& value, const TensorSpec& spec) {
+const Tensor& read_tensor(const Value& value, const TensorSpec& spec,
+                          const EngineDescription& model) {
   if (!value.is(Value::Kind::kTensor)) {
     refuse("input-type", expected(spec) + ", got " + quoted(value.type_name()),
            value.is(Value::Kind::kTable)
@@ -31,9 +32,12 @@ const Tensor& read_tensor(const Value& value, const TensorSpec& spec) {
                      spec.dtype.name() + "\")`");
   }
   const Tensor& tensor = value.as_tensor();
-  if (!tensor.device().is_cpu()) {
-    refuse("input-device", expected(spec) + " in CPU memory, got an array on a device",
-           "copy it to the CPU before the call");
+  if (!model.takes(tensor.device())) {
+    const std::string there = model.device ? " or on " + quoted(model.device->name()) : "";
+    refuse("input-device",
+           expected(spec) + " in CPU memory" + there + ", got an array on " +
+               quoted(tensor.device().name()),
+           "copy it there before the call");
   }
   if (tensor.dtype() != spec.dtype) {
     refuse("input-dtype", expected(spec) + ", got " + quoted(tensor.describe()),
@@ -46,7 +50,7 @@ const Tensor& read_tensor(const Value& value, const TensorSpec& spec) {
 // The arrays by input; only names and types are checked.
 std::vector<const Tensor*> read_tensors(const Item& item, const EngineDescription& model) {
   const Value& data = item.data();
-  if (model.inputs.size() == 1) return {&read_tensor(data, model.inputs[0])};
+  if (model.inputs.size() == 1) return {&read_tensor(data, model.inputs[0], model)};
   const std::string names = names_of(model.inputs);
   if (!data.is(Value::Kind::kTable)) {
     refuse("input-type",
@@ -61,7 +65,7 @@ std::vector<const Tensor*> read_tensors(const Item& item, const EngineDescriptio
       refuse("input-unknown", "the model has no input " + quoted(key.text()),
              "its inputs are " + names);
     }
-    tensors[static_cast<size_t>(spec - model.inputs.begin())] = &read_tensor(value, *spec);
+    tensors[static_cast<size_t>(spec - model.inputs.begin())] = &read_tensor(value, *spec, model);
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i] == nullptr) {
@@ -161,4 +165,4 @@ std::span<const int64_t> row_shape(const Tensor& tensor, const TensorSpec& spec)
   return tensor.rank() == spec.shape.size() ? shape.subspan(1) : shape;
 }
 
-}  // namespace hami::onnxruntime
+}  // namespace hami::engine

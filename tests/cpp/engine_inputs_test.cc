@@ -2,13 +2,13 @@
 // expected, what came, and what to do.
 #include <algorithm>
 
-#include "backends/onnxruntime/inputs.h"
+#include "engine/inputs.h"
 #include "onnx_fixture.h"
 
-namespace hami::onnxruntime {
+namespace hami::engine {
 namespace {
 
-using namespace testing;  // NOLINT: the fixture of these tests
+using namespace onnxruntime::testing;  // NOLINT: the fixture of these tests
 
 constexpr DType kFloat32{DType::kFloat, 32};
 constexpr DType kInt64{DType::kInt, 64};
@@ -51,7 +51,7 @@ class Foreign final : public Any {
   std::string type_name() const override { return "datetime.date"; }
 };
 
-TEST_SUITE_BEGIN("onnxruntime");
+TEST_SUITE_BEGIN("engine");
 
 TEST_CASE("an array of the rank of the model keeps its batch axis and brings its rows") {
   const auto model = picture_model();
@@ -239,4 +239,4 @@ TEST_CASE("find_input gives nothing for data that will be refused") {
 TEST_SUITE_END();
 
 }  // namespace
-}  // namespace hami::onnxruntime
+}  // namespace hami::engine

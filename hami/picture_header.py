@@ -1,7 +1,8 @@
 """Picture headers: kind, size, orientation and transparency, read from the first bytes without decoding.
 
-`DecodeImage` uses it to refuse a decompression bomb before OpenCV allocates the pixels. A 48 KB PNG can
-hold 400 million of them. Kinds: PNG, JPEG, GIF, BMP, WebP, TIFF (classic and big) and binary or plain PNM.
+`DecodeImage` and `DecodeTensor` use it to refuse a decompression bomb before a pixel is allocated. A 48 KB
+PNG can hold 400 million of them. Kinds: PNG, JPEG, GIF, BMP, WebP, TIFF (classic and big) and binary or plain
+PNM.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from hami.errors import RequestError
+from .errors import RequestError
 
 TIFF_WIDTH, TIFF_HEIGHT, TIFF_ORIENTATION, TIFF_EXTRA_SAMPLES = 256, 257, 274, 338
 # TIFF field type -> struct code; only these types can hold a size.
@@ -53,6 +56,42 @@ def read_header(data: bytes | memoryview) -> Header:
         code="image-unknown-format",
         help="send PNG, JPEG, GIF, BMP, WebP, TIFF or PNM",
     )
+
+
+def encoded_bytes(data: Any) -> bytes:
+    """Return the encoded picture that `data` holds, or read it where `data` is a `pathlib.Path`.
+
+    Text is refused: a request that comes from outside must not choose a file of this machine.
+    """
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, Path):
+        return data.read_bytes()
+    is_array = str(getattr(data, "dtype", "")) == "uint8" and hasattr(data, "__array_interface__")
+    if isinstance(data, (bytearray, memoryview)) or is_array:
+        if is_array and data.ndim != 1:
+            raise RequestError(
+                f"expected encoded bytes, got an array of shape `{data.shape}`: it looks decoded already",
+                code="image-expected",
+                help="leave the decoder out for arrays of pixels",
+            )
+        return bytes(data)
+    raise RequestError(
+        f"expected the bytes of an encoded picture, got `{type(data).__name__}`",
+        code="image-expected",
+        help="pass `pathlib.Path(...)` to read a file, or bytes",
+    )
+
+
+def check_pixels(header: Header, max_pixels: int) -> None:
+    """Raise RequestError `image-too-large` for a picture of more pixels."""
+    if header.width * header.height > max_pixels:
+        raise RequestError(
+            f"the {header.kind} picture has {header.width} x {header.height} pixels, "
+            f"more than `max_pixels` = {max_pixels}",
+            code="image-too-large",
+            help="send a smaller picture, or raise `max_pixels`",
+        )
 
 
 def damaged(kind: str, why: str) -> RequestError:

@@ -1,0 +1,281 @@
+#include "bind/python_engine.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bind/convert.h"
+#include "bind/errors.h"
+#include "bind/tensor_object.h"
+#include "core/error.h"
+#include "engine/engine_backend.h"
+#include "engine/rows.h"
+
+namespace hami::bind {
+namespace {
+
+// --- the description ---
+
+[[noreturn]] void refuse(const PythonInstance& instance, const std::string& what,
+                         const std::string& help) {
+  throw Error(ErrorKind::kBuild, "engine-description",
+              quoted(Py_TYPE(instance.get())->tp_name) + " " + what, help,
+              "node `" + instance.node_name() + "`");
+}
+
+std::string text_of(PyObject* object) {
+  const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+  PyErr_Clear();
+  return text == nullptr ? "" : text;
+}
+
+std::optional<DType> dtype_of_name(const std::string& name) {
+  static const std::pair<const char*, DType> kTypes[] = {{"float32", {DType::kFloat, 32}},
+                                                         {"float64", {DType::kFloat, 64}},
+                                                         {"float16", {DType::kFloat, 16}},
+                                                         {"bfloat16", {DType::kBfloat, 16}},
+                                                         {"int8", {DType::kInt, 8}},
+                                                         {"int16", {DType::kInt, 16}},
+                                                         {"int32", {DType::kInt, 32}},
+                                                         {"int64", {DType::kInt, 64}},
+                                                         {"uint8", {DType::kUInt, 8}},
+                                                         {"uint16", {DType::kUInt, 16}},
+                                                         {"uint32", {DType::kUInt, 32}},
+                                                         {"uint64", {DType::kUInt, 64}},
+                                                         {"bool", {DType::kBool, 8}},
+                                                         {"complex64", {DType::kComplex, 64}},
+                                                         {"complex128", {DType::kComplex, 128}}};
+  for (const auto& [known, dtype] : kTypes) {
+    if (name == known) return dtype;
+  }
+  return {};
+}
+
+Shape shape_of(const PythonInstance& instance, const std::string& name, PyObject* object) {
+  const Owned tuple = checked(PySequence_Tuple(object));
+  Shape shape;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    const int64_t extent = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i));
+    if (PyErr_Occurred() != nullptr || extent < -1) {
+      PyErr_Clear();
+      refuse(instance, "describes " + quoted(name) + " with a shape that holds no numbers",
+             "use integers, and -1 for any extent");
+    }
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+TensorSpec spec_of(const PythonInstance& instance, PyObject* object) {
+  const Owned name = checked(PyObject_GetAttrString(object, "name"));
+  const Owned dtype = checked(PyObject_GetAttrString(object, "dtype"));
+  const Owned shape = checked(PyObject_GetAttrString(object, "shape"));
+  const Owned has_rows = checked(PyObject_GetAttrString(object, "has_rows"));
+  TensorSpec spec{text_of(name.get()), {}, {}, PyObject_IsTrue(has_rows.get()) == 1};
+  const auto known = dtype_of_name(text_of(dtype.get()));
+  if (!known) {
+    refuse(instance,
+           "describes " + quoted(spec.name) + " with the type " + quoted(text_of(dtype.get())),
+           "use a name of numpy, such as `float32`, or `bfloat16`");
+  }
+  spec.dtype = *known;
+  spec.shape = shape_of(instance, spec.name, shape.get());
+  return spec;
+}
+
+void refuse_scalars_with_rows(const PythonInstance& instance,
+                              const std::vector<TensorSpec>& specs) {
+  for (const TensorSpec& spec : specs) {
+    if (!spec.has_rows || !spec.shape.empty()) continue;
+    refuse(instance, "describes " + quoted(spec.name) + " as a scalar that has rows",
+           "give it an axis 0, or set `has_rows` to False");
+  }
+}
+
+std::vector<TensorSpec> specs_of(const PythonInstance& instance, const char* name) {
+  const Owned listed = checked(PyObject_GetAttrString(instance.get(), name));
+  const Owned tuple = checked(PySequence_Tuple(listed.get()));
+  std::vector<TensorSpec> specs;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    specs.push_back(spec_of(instance, PyTuple_GET_ITEM(tuple.get(), i)));
+  }
+  if (specs.empty()) refuse(instance, "describes no " + quoted(name), "set it in `init`");
+  return specs;
+}
+
+std::optional<int64_t> find_count(const PythonInstance& instance, const char* name) {
+  const Owned count = instance.trait(name);
+  if (!count || count.get() == Py_None) return {};
+  const int64_t number = PyLong_AsLongLong(count.get());
+  if (PyErr_Occurred() == nullptr && number >= 1) return number;
+  PyErr_Clear();
+  instance.refuse_trait(name, "a number of rows, or None");
+}
+
+// `device` is None, or a pair of DLPack's device type and index.
+std::optional<Device> find_device(const PythonInstance& instance) {
+  const Owned device = instance.trait("array_device");
+  if (!device || device.get() == Py_None) return {};
+  Device found;
+  if (PyTuple_Check(device.get()) != 0 &&
+      PyArg_ParseTuple(device.get(), "ii", &found.type, &found.id) != 0) {
+    return found;
+  }
+  PyErr_Clear();
+  instance.refuse_trait("array_device", "a pair of DLPack's device type and index, or None");
+}
+
+Ref<EngineDescription> describe(const PythonInstance& instance) {
+  auto description = make_ref<EngineDescription>();
+  description->inputs = specs_of(instance, "inputs");
+  description->outputs = specs_of(instance, "outputs");
+  description->fixed_rows = find_count(instance, "fixed_rows");
+  description->device = find_device(instance);
+  if (instance.read_flag("finds_rows")) engine::find_rows(*description);
+  refuse_scalars_with_rows(instance, description->inputs);
+  refuse_scalars_with_rows(instance, description->outputs);
+  return description;
+}
+
+// --- the runs ---
+
+Owned list_of(std::span<const Ref<Tensor>> tensors) {
+  Owned list = checked(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
+                    checked(from_value(Value(tensors[i]))).detach());
+  }
+  return list;
+}
+
+class PythonModel final : public engine::Model {
+ public:
+  PythonModel(std::shared_ptr<PythonInstance> instance, size_t num_outputs)
+      : instance_(std::move(instance)), is_whole_(num_outputs, false) {
+    const Owned staging = checked(PyObject_GetAttrString(instance_->get(), "stages_inputs"));
+    has_staging_ = PyObject_IsTrue(staging.get()) == 1;
+  }
+
+  std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) override {
+    const GilAcquire gil;
+    drain_released();
+    const Owned arrays = list_of(inputs);
+    const Owned returned = call("run", arrays.get());
+    const Owned results(PySequence_Tuple(returned.get()));
+    if (!results) {
+      PyErr_Clear();
+      refuse_results(std::string("a `") + Py_TYPE(returned.get())->tp_name + "`");
+    }
+    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(results.get()));
+    if (count != is_whole_.size()) refuse_results(std::to_string(count) + " arrays");
+    std::vector<Ref<Tensor>> tensors;
+    for (size_t i = 0; i < count; ++i) {
+      tensors.push_back(to_result(PyTuple_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i))));
+    }
+    return tensors;
+  }
+
+  Ref<Tensor> staging(size_t input, size_t size_bytes) override {
+    if (!has_staging_) return nullptr;
+    staging_.resize(std::max(staging_.size(), input + 1));
+    Ref<Tensor>& kept = staging_[input];
+    if (kept && kept->size_bytes() >= size_bytes) return kept;
+    const GilAcquire gil;
+    const Owned size = checked(PyLong_FromSize_t(size_bytes));
+    kept = to_result(call("staging", size.get()).get());
+    if (kept->device().is_cpu() && kept->is_contiguous() && kept->size_bytes() >= size_bytes) {
+      return kept;
+    }
+    throw Error(ErrorKind::kBuild, "engine-description",
+                "`staging` of " + type_name() + " gave " + quoted(kept->describe()) + " for " +
+                    std::to_string(size_bytes) + " bytes",
+                "return a contiguous uint8 array of that size in memory of the host");
+  }
+
+  Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t num_rows) override {
+    const GilAcquire gil;
+    const Owned arrays = list_of(parts);
+    const Owned rows = checked(PyLong_FromLongLong(num_rows));
+    return to_result(call("join", arrays.get(), rows.get()).get());
+  }
+
+  bool is_known_whole(size_t output) const noexcept override { return is_whole_[output]; }
+  void learn_whole(size_t output) noexcept override { is_whole_[output] = true; }
+
+ private:
+  std::string type_name() const { return quoted(Py_TYPE(instance_->get())->tp_name); }
+
+  Owned call(const char* method, PyObject* first, PyObject* second = nullptr) const {
+    const Owned bound = checked(PyObject_GetAttrString(instance_->get(), method));
+    PyObject* const args[] = {first, second};
+    return checked(call_python(bound.get(), args, second == nullptr ? 1 : 2));
+  }
+
+  Ref<Tensor> to_result(PyObject* object) const {
+    Ref<Tensor> tensor = to_tensor(object);
+    if (tensor != nullptr) return tensor->contiguous();
+    refuse_results(std::string("a `") + Py_TYPE(object)->tp_name + "` among them");
+  }
+
+  [[noreturn]] void refuse_results(const std::string& got) const {
+    throw Error(ErrorKind::kRequest, "backend-result-count",
+                "`run` of " + type_name() + " has " + std::to_string(is_whole_.size()) +
+                    " outputs and returned " + got,
+                "return one array for each of `outputs`", "node `" + instance_->node_name() + "`");
+  }
+
+  const std::shared_ptr<PythonInstance> instance_;
+  std::vector<bool> is_whole_;        // by output
+  std::vector<Ref<Tensor>> staging_;  // by input
+  bool has_staging_ = false;
+};
+
+class PythonEngine final : public engine::EngineBackend {
+ public:
+  PythonEngine(const std::shared_ptr<PythonInstance>& instance,
+               const Ref<EngineDescription>& description, const engine::RowRange& range,
+               const std::string& name, const Traits& traits)
+      : EngineBackend(std::make_unique<PythonModel>(instance, description->outputs.size()),
+                      description, range, name),
+        instance_(instance),
+        traits_(traits) {}
+
+  void forward(Batch batch) override {
+    const PythonInstance::Stay stay(*instance_);
+    EngineBackend::forward(batch);
+  }
+  Traits traits() const override { return traits_; }
+  void tear_down() noexcept override { instance_->tear_down(); }
+  std::string problem() const override { return instance_->problem(); }
+
+ private:
+  const std::shared_ptr<PythonInstance> instance_;
+  const Traits traits_;
+};
+
+std::string model_name(const PythonInstance& instance) {
+  const Owned model = instance.trait("model");
+  const Owned text(model ? PyObject_Str(model.get()) : nullptr);
+  PyErr_Clear();
+  return text ? text_of(text.get()) : std::string(Py_TYPE(instance.get())->tp_name);
+}
+
+}  // namespace
+
+bool is_engine(const PythonInstance& instance) {
+  const Owned flag = instance.trait("is_engine");
+  return flag && flag.get() == Py_True;
+}
+
+std::shared_ptr<Backend> create_python_engine(Build& build, std::unique_ptr<PythonInstance> owned) {
+  const std::shared_ptr<PythonInstance> instance = std::move(owned);
+  const auto description = describe(*instance);
+  const engine::RowRange range{find_count(*instance, "min"), find_count(*instance, "max")};
+  const Traits traits{.is_idempotent = instance->read_flag("is_idempotent")};
+  auto engine =
+      std::make_shared<PythonEngine>(instance, description, range, model_name(*instance), traits);
+  EngineDescription::publish(build.options(), description);
+  return engine;
+}
+
+}  // namespace hami::bind

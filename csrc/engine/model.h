@@ -1,0 +1,33 @@
+// `Model`: a loaded model of some engine, as far as batches need to know it. Each engine derives
+// one; an instance owns it and uses it on one thread at a time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace hami::engine {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Runs the model on one contiguous array for each input of its description. The results, one for
+  // each output, own their memory, share none with the inputs, and are complete.
+  virtual std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) = 0;
+
+  // Memory of the host in which an input is always gathered, at least so large. Null: memory of the
+  // runner, where the rows do not lie together already.
+  virtual Ref<Tensor> staging(size_t /*input*/, size_t /*size_bytes*/) { return nullptr; }
+
+  // Arrays on a device one after another along axis 0, the last row repeated up to `num_rows`.
+  // REQUIRES: the description says that the engine takes such arrays.
+  virtual Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t num_rows) = 0;
+
+  // What runs have shown: axis 0 of this output does not count the rows of the input.
+  virtual bool is_known_whole(size_t output) const noexcept = 0;
+  virtual void learn_whole(size_t output) noexcept = 0;
+};
+
+}  // namespace hami::engine
