@@ -14,7 +14,16 @@ std::mutex mutex;
 // Never destroyed: sessions and results may outlive static destruction.
 const Library* the_library = nullptr;
 
-const void* load_table(const std::string& path) {
+[[noreturn]] void refuse_cuda(const std::string& reason) {
+  throw Error(ErrorKind::kBuild, "onnxruntime-device",
+              "ONNX Runtime cannot use the CUDA device: " + reason,
+              "install `onnxruntime-gpu` in place of `onnxruntime`, with the CUDA and cuDNN that it "
+              "asks for, or set `device = \"cpu\"`");
+}
+
+}  // namespace
+
+Library::Loaded Library::load(const std::string& path) {
   // Local symbols: the Python package of the same engine may live in this process, too.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
@@ -35,10 +44,9 @@ const void* load_table(const std::string& path) {
                 "ONNX Runtime " + quoted(base.get_version_string()) + " is too old",
                 "install 1.20 or newer: `pip install --upgrade onnxruntime`");
   }
-  return table;
+  return {table, reinterpret_cast<decltype(Loaded::append_cuda)>(
+                     dlsym(handle, "OrtSessionOptionsAppendExecutionProvider_CUDA"))};
 }
-
-}  // namespace
 
 const Library& Library::instance() {
   {
@@ -51,7 +59,7 @@ const Library& Library::instance() {
   return *the_library;
 }
 
-Library::Library(const std::string& path) : api_(load_table(path)) {
+Library::Library(const Loaded& loaded) : api_(loaded.table), loaded_(loaded) {
   try {
     // Messages reach the user as errors, hence nothing is printed.
     api_.call(slot::kCreateEnv, LogLevel::kFatal, "hami", &env_);
@@ -61,6 +69,15 @@ Library::Library(const std::string& path) : api_(load_table(path)) {
   } catch (const StatusError& status) {
     throw Error(ErrorKind::kBuild, "onnxruntime-load",
                 "ONNX Runtime does not start: " + quoted(status.what()));
+  }
+}
+
+void Library::use_cuda(OrtSessionOptions* options, int device_id) const {
+  if (loaded_.append_cuda == nullptr) refuse_cuda("it is a build for the CPU alone");
+  try {
+    api_.check(loaded_.append_cuda(options, device_id));
+  } catch (const StatusError& status) {
+    refuse_cuda(quoted(status.what()));
   }
 }
 

@@ -18,11 +18,21 @@ class Library {
   const OrtEnv* env() const noexcept { return env_; }
   const OrtMemoryInfo* cpu_memory() const noexcept { return cpu_memory_; }
   OrtAllocator* allocator() const noexcept { return allocator_; }
+  // Lets sessions with these options run on the CUDA device of that number, through host memory.
+  // Throws a build error where the library cannot.
+  void use_cuda(OrtSessionOptions* options, int device_id) const;
 
  private:
-  explicit Library(const std::string& path);
+  struct Loaded {
+    const void* table;
+    OrtStatus* (*append_cuda)(OrtSessionOptions*, int device_id);  // null where there is none
+  };
+  explicit Library(const std::string& path) : Library(load(path)) {}
+  explicit Library(const Loaded& loaded);
+  static Loaded load(const std::string& path);
 
   Api api_;
+  const Loaded loaded_;
   OrtEnv* env_ = nullptr;
   OrtMemoryInfo* cpu_memory_ = nullptr;
   OrtAllocator* allocator_ = nullptr;

@@ -43,11 +43,23 @@ std::vector<std::string> read_names(const Params& params, std::string_view name)
   return names;
 }
 
+// The number of a CUDA device, or -1 for `cpu`.
+int read_device(const std::string& name) {
+  if (name == "cpu") return -1;
+  const std::string number = name == "cuda" ? "0" : name.starts_with("cuda:") ? name.substr(5) : "";
+  const bool is_number = !number.empty() && number.size() < 4 &&
+                         number.find_first_not_of("0123456789") == std::string::npos;
+  if (is_number) return std::stoi(number);
+  throw Error(ErrorKind::kBuild, "device-name", quoted(name) + " is no device",
+              "write `cpu`, `cuda`, or `cuda:1` for the second GPU");
+}
+
 OnnxInferOptions read_options(const Params& params) {
   OnnxInferOptions options;
   options.session.model = params.get_str("model");
   options.session.intra_op_threads = static_cast<int>(params.get_int("intra_op_threads"));
   options.session.optimization = params.get_str("optimization");
+  options.session.cuda_device = read_device(params.get_str("device"));
   options.rows.min = params.find_int("min");
   options.rows.max = params.find_int("max");
   options.outputs = read_names(params, "outputs");
@@ -75,7 +87,7 @@ OnnxInfer::OnnxInfer(const OnnxInferOptions& options, std::shared_ptr<const Sess
 
 HAMI_REGISTER(
     OnnxInfer, .family = "onnxruntime",
-    .doc = "Run an ONNX model with ONNX Runtime on the CPU; `data` in, `result` out.",
+    .doc = "Run an ONNX model with ONNX Runtime; `data` in, `result` out.",
     .params =
         {
             {.name = "model", .type = "path", .doc = "the ONNX file", .is_required = true},
@@ -107,6 +119,10 @@ HAMI_REGISTER(
              .doc = "how much the engine rewrites the graph",
              .default_value = Value::str("all"),
              .choices = {"off", "basic", "extended", "all"}},
+            {.name = "device",
+             .type = "str",
+             .doc = "`cpu`, or `cuda` and `cuda:1` with the package onnxruntime-gpu",
+             .default_value = Value::str("cpu")},
         },
     .extra = "onnx");
 

@@ -120,11 +120,11 @@ class Api {
   // Calls a function that returns a status; throws its message as a StatusError.
   template <class AnySlot, class... Args>
   void call(AnySlot function, Args... args) const {
-    if (OrtStatus* status = raw(function, args...); status != nullptr) fail(status);
+    check(raw(function, args...));
   }
-
- private:
-  [[noreturn]] void fail(OrtStatus* status) const {
+  // The same for a status that a function outside the table returned.
+  void check(OrtStatus* status) const {
+    if (status == nullptr) return;
     std::string message = raw(slot::kGetErrorMessage, status);
     raw(slot::kReleaseStatus, status);
     throw StatusError(std::move(message));

@@ -82,6 +82,7 @@ Handle<OrtSession> load(const Library& library, const SessionOptions& options) {
   api.call(slot::kAddSessionConfigEntry, settings.get(), "session.intra_op.allow_spinning", "0");
   // The plan of one shape helps no other, and one is kept for every shape ever seen.
   api.call(slot::kDisableMemPattern, settings.get());
+  if (options.cuda_device >= 0) library.use_cuda(settings.get(), options.cuda_device);
   return create<OrtSession>(api, slot::kCreateSession, library.env(), options.model.c_str(),
                             settings.get());
 }
@@ -138,7 +139,7 @@ bool is_in_inputs(const void* data, std::span<const Ref<Tensor>> inputs) {
 std::shared_ptr<Session> Session::open(const SessionOptions& options) {
   const struct stat status = stat_of_model(options.model);
   // A changed file is another model, and the threads of a session do not survive a fork.
-  using Identity = std::tuple<std::string, ino_t, off_t, int64_t, int64_t, int, std::string, pid_t>;
+  using Identity = std::tuple<std::string, ino_t, off_t, int64_t, int64_t, int, std::string, int, pid_t>;
   const Identity identity{canonical_path(options.model),
                           status.st_ino,
                           status.st_size,
@@ -146,6 +147,7 @@ std::shared_ptr<Session> Session::open(const SessionOptions& options) {
                           status.st_mtim.tv_nsec,
                           options.intra_op_threads,
                           options.optimization,
+                          options.cuda_device,
                           getpid()};
   Library::instance();  // may call the host, hence before the lock
   static std::mutex mutex;

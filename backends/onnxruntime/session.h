@@ -18,6 +18,7 @@ struct SessionOptions {
   std::string model;  // path of the file
   int intra_op_threads = 1;
   std::string optimization = "all";  // off, basic, extended or all
+  int cuda_device = -1;              // its number; -1: the CPU
 };
 
 // An input or output as the model declares it.

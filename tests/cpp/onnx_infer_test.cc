@@ -14,7 +14,7 @@ using namespace testing;  // NOLINT: the fixture of these tests
 using Numbers = std::vector<float>;
 
 OnnxInferOptions options(const std::string& name, std::optional<int64_t> max = {}) {
-  return {.session = {.model = model_path(name)}, .max = max};
+  return {.session = {.model = model_path(name)}, .rows = {.max = max}};
 }
 
 Error build_error(const OnnxInferOptions& wrong) {
@@ -41,9 +41,9 @@ TEST_CASE("the batch range follows the model and the parameters") {
   CHECK(OnnxInfer(options("mlp_fixed4", 2)).batch_range() == BatchRange{1, 2});
   CHECK(OnnxInfer(options("double_scalar", 4)).batch_range() == BatchRange{1, 4});
   OnnxInferOptions with_min = options("double", 8);
-  with_min.min = 2;
+  with_min.rows.min = 2;
   CHECK(OnnxInfer(with_min).batch_range() == BatchRange{2, 8});
-  with_min.max.reset();
+  with_min.rows.max.reset();
   CHECK(OnnxInfer(with_min).batch_range() == BatchRange{2, 2});
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("a max above the fixed batch of the model is a build error naming both
 
 TEST_CASE("a min above the max is a build error") {
   OnnxInferOptions wrong = options("double", 2);
-  wrong.min = 3;
+  wrong.rows.min = 3;
   CHECK(build_error(wrong).code() == "model-batch");
 }
 

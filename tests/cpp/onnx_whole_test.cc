@@ -11,7 +11,7 @@ using namespace testing;  // NOLINT: the fixture of these tests
 using Numbers = std::vector<float>;
 
 OnnxInferOptions options(const std::string& name, std::optional<int64_t> max = {}) {
-  return {.session = {.model = model_path(name)}, .max = max};
+  return {.session = {.model = model_path(name)}, .rows = {.max = max}};
 }
 
 TEST_SUITE_BEGIN("onnxruntime");

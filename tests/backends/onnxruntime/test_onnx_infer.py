@@ -45,8 +45,36 @@ def test_the_declaration_names_every_parameter_with_a_doc():
     assert declaration.family == "onnxruntime"
     assert declaration.extra == "onnx"
     names = [param.name for param in declaration.params]
-    assert names == ["model", "max", "min", "intra_op_threads", "outputs", "has_batch_axis", "optimization"]
+    assert names == ["model", "max", "min", "intra_op_threads", "outputs", "has_batch_axis", "optimization", "device"]
     assert all(param.doc for param in declaration.params)
+
+
+def has_cuda_provider() -> bool:
+    import onnxruntime
+
+    return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+
+
+@pytest.mark.skipif(has_cuda_provider(), reason="this ONNX Runtime has the CUDA provider")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_library_for_the_cpu_alone_says_what_to_install_for_a_gpu(open_pipe, device):
+    with pytest.raises(BuildError, match="cannot use the CUDA device") as caught:
+        open_pipe("mlp", device=device)
+    assert caught.value.code == "onnxruntime-device"
+    assert "onnxruntime-gpu" in caught.value.help
+
+
+@pytest.mark.skipif(not has_cuda_provider(), reason="onnxruntime-gpu with its CUDA provider is not installed")
+def test_a_gpu_gives_the_answers_of_the_cpu(open_pipe):
+    data = floats(*range(8))
+    expected = open_pipe("mlp")({"data": data})["result"]
+    np.testing.assert_allclose(open_pipe("mlp", device="cuda")({"data": data})["result"], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CUDA", ""])
+def test_a_device_that_is_none_is_refused(open_pipe, device):
+    with pytest.raises(BuildError, match=f"`{device}` is no device"):
+        open_pipe("mlp", device=device)
 
 
 def test_the_model_may_be_the_first_argument(tmp_path):
