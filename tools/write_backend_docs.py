@@ -22,6 +22,8 @@ FAMILY_TITLES = {
     "sources": "Sources",
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
+    "tensorrt": "TensorRT",
+    "torch": "Torch",
     "image": "Images",
     "process": "Processes",
 }

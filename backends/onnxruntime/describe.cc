@@ -10,15 +10,15 @@ namespace {
 
 std::string names_of(const std::vector<Port>& ports) {
   std::string names;
-  for (const Port& port : ports) names += (names.empty() ? "" : ", ") + quoted(port.name);
+  for (const Port& port : ports) names += (names.empty() ? "" : ", ") + backticked(port.name);
   return names;
 }
 
 TensorSpec spec_of(const Port& port, const std::string& what, const std::string& help) {
   if (!port.dtype) {
     throw Error(ErrorKind::kBuild, "model-type",
-                what + " " + quoted(port.name) + " of the model has the type " +
-                    quoted(port.type_name) + ", which no array holds",
+                what + " " + backticked(port.name) + " of the model has the type " +
+                    backticked(port.type_name) + ", which no array holds",
                 help);
   }
   return {port.name, *port.dtype, port.shape, false};
@@ -32,7 +32,7 @@ std::vector<size_t> select_outputs(const Session& session, const std::vector<std
   for (const std::string& name : names) {
     const auto found = std::ranges::find(outputs, name, &Port::name);
     if (found == outputs.end()) {
-      throw Error(ErrorKind::kBuild, "model-output", "the model has no output " + quoted(name),
+      throw Error(ErrorKind::kBuild, "model-output", "the model has no output " + backticked(name),
                   "its outputs are " + names_of(outputs));
     }
     selected.push_back(static_cast<size_t>(found - outputs.begin()));

@@ -15,10 +15,10 @@ std::mutex mutex;
 const Library* the_library = nullptr;
 
 [[noreturn]] void refuse_cuda(const std::string& reason) {
-  throw Error(ErrorKind::kBuild, "onnxruntime-device",
-              "ONNX Runtime cannot use the CUDA device: " + reason,
-              "install `onnxruntime-gpu` in place of `onnxruntime`, with the CUDA and cuDNN that it "
-              "asks for, or set `device = \"cpu\"`");
+  throw Error(
+      ErrorKind::kBuild, "onnxruntime-device", "ONNX Runtime cannot use the CUDA device: " + reason,
+      "install `onnxruntime-gpu` in place of `onnxruntime`, with the CUDA and cuDNN that it "
+      "asks for, or set `device = \"cpu\"`");
 }
 
 }  // namespace
@@ -28,20 +28,20 @@ Library::Loaded Library::load(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     throw Error(ErrorKind::kBuild, "onnxruntime-load",
-                "the library of ONNX Runtime does not load: " + quoted(dlerror()),
+                "the library of ONNX Runtime does not load: " + backticked(dlerror()),
                 "install it again: `pip install --force-reinstall onnxruntime`");
   }
   auto* get_base = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
   if (get_base == nullptr) {
     throw Error(ErrorKind::kBuild, "onnxruntime-load",
-                quoted(path) + " is not a library of ONNX Runtime",
+                backticked(path) + " is not a library of ONNX Runtime",
                 "install it again: `pip install --force-reinstall onnxruntime`");
   }
   const OrtApiBase& base = *get_base();
   const void* table = base.get_api(kApiVersion);
   if (table == nullptr) {
     throw Error(ErrorKind::kBuild, "onnxruntime-too-old",
-                "ONNX Runtime " + quoted(base.get_version_string()) + " is too old",
+                "ONNX Runtime " + backticked(base.get_version_string()) + " is too old",
                 "install 1.20 or newer: `pip install --upgrade onnxruntime`");
   }
   return {table, reinterpret_cast<decltype(Loaded::append_cuda)>(
@@ -68,7 +68,7 @@ Library::Library(const Loaded& loaded) : api_(loaded.table), loaded_(loaded) {
     api_.call(slot::kGetAllocatorWithDefaultOptions, &allocator_);
   } catch (const StatusError& status) {
     throw Error(ErrorKind::kBuild, "onnxruntime-load",
-                "ONNX Runtime does not start: " + quoted(status.what()));
+                "ONNX Runtime does not start: " + backticked(status.what()));
   }
 }
 
@@ -77,7 +77,7 @@ void Library::use_cuda(OrtSessionOptions* options, int device_id) const {
   try {
     api_.check(loaded_.append_cuda(options, device_id));
   } catch (const StatusError& status) {
-    refuse_cuda(quoted(status.what()));
+    refuse_cuda(backticked(status.what()));
   }
 }
 

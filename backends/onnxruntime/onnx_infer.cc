@@ -1,7 +1,6 @@
 #include "backends/onnxruntime/onnx_infer.h"
 
 #include "backends/onnxruntime/describe.h"
-#include "core/device_arrays.h"
 #include "core/error.h"
 #include "core/registry.h"
 
@@ -17,8 +16,9 @@ class SessionModel final : public engine::Model {
   std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) override {
     return session_->run(inputs, outputs_);
   }
-  Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t /*num_rows*/) override {
-    return device_arrays(*parts[0]).concatenate(parts);  // never asked for: all is on the CPU
+  // Never asked for: the description names no device.
+  Ref<Tensor> join(std::span<const engine::DevicePart> parts, int64_t /*num_rows*/) override {
+    return parts[0].tensor;
   }
   bool is_known_whole(size_t output) const noexcept override {
     return session_->is_known_whole(outputs_[output]);
@@ -35,7 +35,7 @@ std::vector<std::string> read_names(const Params& params, std::string_view name)
   for (const Value& element : params.get_list(name)) {
     if (!element.is(Value::Kind::kStr)) {
       throw Error(ErrorKind::kBuild, "build-param",
-                  quoted(name) + " must list names, got " + quoted(element.type_name()),
+                  backticked(name) + " must list names, got " + backticked(element.type_name()),
                   "write names between quotes");
     }
     names.emplace_back(element.as_text());
@@ -50,7 +50,7 @@ int read_device(const std::string& name) {
   const bool is_number = !number.empty() && number.size() < 4 &&
                          number.find_first_not_of("0123456789") == std::string::npos;
   if (is_number) return std::stoi(number);
-  throw Error(ErrorKind::kBuild, "device-name", quoted(name) + " is no device",
+  throw Error(ErrorKind::kBuild, "device-name", backticked(name) + " is no device",
               "write `cpu`, `cuda`, or `cuda:1` for the second GPU");
 }
 

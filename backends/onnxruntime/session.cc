@@ -59,7 +59,8 @@ struct stat stat_of_model(const std::string& path) {
     problem = std::string("cannot be read: ") + std::strerror(errno);
   }
   if (!problem.empty()) {
-    throw Error(ErrorKind::kBuild, "model-file", "the model file " + quoted(path) + " " + problem,
+    throw Error(ErrorKind::kBuild, "model-file",
+                "the model file " + backticked(path) + " " + problem,
                 "set `model` to the path of an ONNX file");
   }
   return status;
@@ -139,16 +140,12 @@ bool is_in_inputs(const void* data, std::span<const Ref<Tensor>> inputs) {
 std::shared_ptr<Session> Session::open(const SessionOptions& options) {
   const struct stat status = stat_of_model(options.model);
   // A changed file is another model, and the threads of a session do not survive a fork.
-  using Identity = std::tuple<std::string, ino_t, off_t, int64_t, int64_t, int, std::string, int, pid_t>;
-  const Identity identity{canonical_path(options.model),
-                          status.st_ino,
-                          status.st_size,
-                          status.st_mtim.tv_sec,
-                          status.st_mtim.tv_nsec,
-                          options.intra_op_threads,
-                          options.optimization,
-                          options.cuda_device,
-                          getpid()};
+  using Identity =
+      std::tuple<std::string, ino_t, off_t, int64_t, int64_t, int, std::string, int, pid_t>;
+  const Identity identity{
+      canonical_path(options.model), status.st_ino,          status.st_size,
+      status.st_mtim.tv_sec,         status.st_mtim.tv_nsec, options.intra_op_threads,
+      options.optimization,          options.cuda_device,    getpid()};
   Library::instance();  // may call the host, hence before the lock
   static std::mutex mutex;
   static auto* const living = new std::map<Identity, std::weak_ptr<Session>>();
@@ -172,10 +169,10 @@ Session::Session(const SessionOptions& options) : library_(Library::instance()) 
     outputs_ = read_ports(library_, session_.get(), slot::kSessionGetOutputCount,
                           slot::kSessionGetOutputName, slot::kSessionGetOutputTypeInfo);
   } catch (const StatusError& status) {
-    throw Error(
-        ErrorKind::kBuild, "model-load",
-        "the model file " + quoted(options.model) + " does not load: " + one_line(status.what()),
-        "check that the file is complete, and that this ONNX Runtime knows its operators");
+    throw Error(ErrorKind::kBuild, "model-load",
+                "the model file " + backticked(options.model) +
+                    " does not load: " + one_line(status.what()),
+                "check that the file is complete, and that this ONNX Runtime knows its operators");
   }
   for (const Port& input : inputs_) input_names_.push_back(input.name.c_str());
   is_known_whole_ = std::make_unique<std::atomic<bool>[]>(outputs_.size());

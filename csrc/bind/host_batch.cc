@@ -116,7 +116,7 @@ Error HostBatch::wrong_key(PyObject* name) const {
   const char* what =
       PyUnicode_Check(name) ? "that has no form in UTF-8 (lone surrogates), of type " : "of type ";
   return Error(ErrorKind::kRequest, "backend-result-key",
-               std::string("a backend set a key ") + what + quoted(Py_TYPE(name)->tp_name),
+               std::string("a backend set a key ") + what + backticked(Py_TYPE(name)->tp_name),
                "use text as keys", "node `" + node_ + "`");
 }
 

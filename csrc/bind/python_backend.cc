@@ -176,7 +176,7 @@ void PythonBackend::forward_with(Batch batch, Backend& dependency) {
   if (own != nullptr) std::rethrow_exception(own);
   if (has_run) return;
   throw Error(ErrorKind::kRequest, "backend-not-run",
-              "`forward_with` of " + quoted(Py_TYPE(instance_->get())->tp_name) +
+              "`forward_with` of " + backticked(Py_TYPE(instance_->get())->tp_name) +
                   " returned without a call of `run`",
               "call `run()` once, or raise an error");
 }

@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void refuse(const PythonInstance& instance, const std::string& what,
                          const std::string& help) {
   throw Error(ErrorKind::kBuild, "engine-description",
-              quoted(Py_TYPE(instance.get())->tp_name) + " " + what, help,
+              backticked(Py_TYPE(instance.get())->tp_name) + " " + what, help,
               "node `" + instance.node_name() + "`");
 }
 
@@ -58,7 +58,7 @@ Shape shape_of(const PythonInstance& instance, const std::string& name, PyObject
     const int64_t extent = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.get(), i));
     if (PyErr_Occurred() != nullptr || extent < -1) {
       PyErr_Clear();
-      refuse(instance, "describes " + quoted(name) + " with a shape that holds no numbers",
+      refuse(instance, "describes " + backticked(name) + " with a shape that holds no numbers",
              "use integers, and -1 for any extent");
     }
     shape.push_back(extent);
@@ -74,9 +74,10 @@ TensorSpec spec_of(const PythonInstance& instance, PyObject* object) {
   TensorSpec spec{text_of(name.get()), {}, {}, PyObject_IsTrue(has_rows.get()) == 1};
   const auto known = dtype_of_name(text_of(dtype.get()));
   if (!known) {
-    refuse(instance,
-           "describes " + quoted(spec.name) + " with the type " + quoted(text_of(dtype.get())),
-           "use a name of numpy, such as `float32`, or `bfloat16`");
+    refuse(
+        instance,
+        "describes " + backticked(spec.name) + " with the type " + backticked(text_of(dtype.get())),
+        "use a name of numpy, such as `float32`, or `bfloat16`");
   }
   spec.dtype = *known;
   spec.shape = shape_of(instance, spec.name, shape.get());
@@ -87,7 +88,7 @@ void refuse_scalars_with_rows(const PythonInstance& instance,
                               const std::vector<TensorSpec>& specs) {
   for (const TensorSpec& spec : specs) {
     if (!spec.has_rows || !spec.shape.empty()) continue;
-    refuse(instance, "describes " + quoted(spec.name) + " as a scalar that has rows",
+    refuse(instance, "describes " + backticked(spec.name) + " as a scalar that has rows",
            "give it an axis 0, or set `has_rows` to False");
   }
 }
@@ -99,7 +100,7 @@ std::vector<TensorSpec> specs_of(const PythonInstance& instance, const char* nam
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     specs.push_back(spec_of(instance, PyTuple_GET_ITEM(tuple.get(), i)));
   }
-  if (specs.empty()) refuse(instance, "describes no " + quoted(name), "set it in `init`");
+  if (specs.empty()) refuse(instance, "describes no " + backticked(name), "set it in `init`");
   return specs;
 }
 
@@ -187,14 +188,19 @@ class PythonModel final : public engine::Model {
       return kept;
     }
     throw Error(ErrorKind::kBuild, "engine-description",
-                "`staging` of " + type_name() + " gave " + quoted(kept->describe()) + " for " +
+                "`staging` of " + type_name() + " gave " + backticked(kept->describe()) + " for " +
                     std::to_string(size_bytes) + " bytes",
                 "return a contiguous uint8 array of that size in memory of the host");
   }
 
-  Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t num_rows) override {
+  Ref<Tensor> join(std::span<const engine::DevicePart> parts, int64_t num_rows) override {
     const GilAcquire gil;
-    const Owned arrays = list_of(parts);
+    const Owned arrays = checked(PyList_New(static_cast<Py_ssize_t>(parts.size())));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Owned array = checked(from_value(Value(parts[i].tensor)));
+      if (parts[i].lacks_rows) array = checked(PyObject_GetItem(array.get(), Py_None));
+      PyList_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.detach());
+    }
     const Owned rows = checked(PyLong_FromLongLong(num_rows));
     return to_result(call("join", arrays.get(), rows.get()).get());
   }
@@ -203,7 +209,7 @@ class PythonModel final : public engine::Model {
   void learn_whole(size_t output) noexcept override { is_whole_[output] = true; }
 
  private:
-  std::string type_name() const { return quoted(Py_TYPE(instance_->get())->tp_name); }
+  std::string type_name() const { return backticked(Py_TYPE(instance_->get())->tp_name); }
 
   Owned call(const char* method, PyObject* first, PyObject* second = nullptr) const {
     const Owned bound = checked(PyObject_GetAttrString(instance_->get(), method));

@@ -34,7 +34,9 @@ PyObject* shared_options(Build& build) {
   const Owned storage = kv_storage_object(build.scope().storage());
   const Owned node_name = checked(PyUnicode_FromString(build.node_name().c_str()));
   check(PyDict_SetItemString(dict.get(), "storage", storage.get()));
+  const Owned instance_index = checked(PyLong_FromLong(build.instance_index()));
   check(PyDict_SetItemString(dict.get(), "node_name", node_name.get()));
+  check(PyDict_SetItemString(dict.get(), "instance_index", instance_index.get()));
   auto handle = make_ref<PyHandle>(dict.detach());
   build.options().put(options_key, Value(Ref<Any>(handle)));
   return handle->get();
@@ -79,9 +81,10 @@ bool PythonInstance::read_flag(const char* name) const {
 }
 
 void PythonInstance::refuse_trait(const char* name, const char* expected) const {
-  throw Error(ErrorKind::kBuild, "build-trait",
-              quoted(name) + " of " + quoted(Py_TYPE(get())->tp_name) + " must be " + expected,
-              "set it in the class, or in `init`", "node `" + node_name_ + "`");
+  throw Error(
+      ErrorKind::kBuild, "build-trait",
+      backticked(name) + " of " + backticked(Py_TYPE(get())->tp_name) + " must be " + expected,
+      "set it in the class, or in `init`", "node `" + node_name_ + "`");
 }
 
 std::string PythonInstance::problem() const {

@@ -28,7 +28,7 @@ std::string repr(PyObject* object) {
 
 [[noreturn]] void refuse(const Key& key, PyObject* value, const char* expected) {
   throw Error(ErrorKind::kRequest, "request-reserved-key",
-              quoted(key.text()) + " must be " + expected + ", got " + quoted(repr(value)),
+              backticked(key.text()) + " must be " + expected + ", got " + backticked(repr(value)),
               "correct it, or leave it out");
 }
 

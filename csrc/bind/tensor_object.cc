@@ -124,9 +124,39 @@ PyObject* call_tensors(const char* name, PyObject* object) {
   return result;
 }
 
+// Whether an object that exports DLPack says that it lies on a device.
+bool is_on_device(PyObject* object) {
+  PyObject* const ask = PyObject_GetAttrString(object, "__dlpack_device__");
+  PyObject* const device = ask == nullptr ? nullptr : call_python(ask, nullptr, 0);
+  int32_t type = 1;
+  int32_t id = 0;
+  if (device != nullptr && PyTuple_Check(device)) PyArg_ParseTuple(device, "ii", &type, &id);
+  PyErr_Clear();
+  Py_XDECREF(device);
+  Py_XDECREF(ask);
+  return !Device{type, id}.is_cpu();
+}
+
+// The capsule of an array on a device that is complete, so that no stream has to wait for another.
+PyObject* capsule_on_device(PyObject* object, PyObject* export_method) {
+  Py_XDECREF(call_tensors("settle", object));
+  PyErr_Clear();
+  PyObject* const no_args = PyTuple_New(0);
+  PyObject* const keywords = Py_BuildValue("{s:i}", "stream", -1);
+  PyObject* const capsule =
+      survive_finalization([&] { return PyObject_Call(export_method, no_args, keywords); });
+  Py_XDECREF(no_args);
+  Py_XDECREF(keywords);
+  return capsule;
+}
+
 Ref<Tensor> from_dlpack(PyObject* object) {
-  PyObject* export_method = PyObject_GetAttrString(object, "__dlpack__");
-  PyObject* capsule = export_method == nullptr ? nullptr : call_python(export_method, nullptr, 0);
+  PyObject* const export_method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject* capsule = nullptr;
+  if (export_method != nullptr) {
+    capsule = is_on_device(object) ? capsule_on_device(object, export_method)
+                                   : call_python(export_method, nullptr, 0);
+  }
   Py_XDECREF(export_method);
   if (capsule == nullptr || !PyCapsule_IsValid(capsule, dlpack::kCapsuleName)) {
     PyErr_Clear();
@@ -140,18 +170,13 @@ Ref<Tensor> from_dlpack(PyObject* object) {
   auto owner = make_ref<CapsuleOwner>(managed);
   const dlpack::Tensor& view = managed->tensor;
   if (view.type_lanes != 1 || view.type_bits % 8 != 0) return nullptr;
-  const Device device{view.device_type, view.device_id};
-  if (!device.is_cpu()) {
-    // From here on any thread may read it, on any stream.
-    Py_XDECREF(call_tensors("settle", object));
-    PyErr_Clear();
-  }
   Shape shape(view.shape, view.shape + view.num_dims);
   Shape strides = view.strides == nullptr ? contiguous_strides(shape)
                                           : Shape(view.strides, view.strides + view.num_dims);
   return make_ref<Tensor>(static_cast<char*>(view.data) + view.byte_offset,
                           DType{view.type_code, view.type_bits}, std::move(shape),
-                          std::move(strides), std::move(owner), device);
+                          std::move(strides), std::move(owner),
+                          Device{view.device_type, view.device_id});
 }
 
 py::buffer_info buffer_of(TensorObject& object) {

@@ -94,9 +94,9 @@ class AddInt final : public InlineBackend {
     if (!data.is(Value::Kind::kInt) || __builtin_add_overflow(data.as_int(), value_, &sum)) {
       const bool is_int = data.is(Value::Kind::kInt);
       throw Error(ErrorKind::kRequest, "request-type",
-                  is_int ? "the sum of " + quoted(std::to_string(data.as_int())) + " and " +
-                               quoted(std::to_string(value_)) + " does not fit into 64 bits"
-                         : "`AddInt` adds to an int, got " + quoted(data.type_name()),
+                  is_int ? "the sum of " + backticked(std::to_string(data.as_int())) + " and " +
+                               backticked(std::to_string(value_)) + " does not fit into 64 bits"
+                         : "`AddInt` adds to an int, got " + backticked(data.type_name()),
                   "put a whole number of 64 bits under `data`");
     }
     return Value(sum);
@@ -122,7 +122,7 @@ class PrintKeys final : public InlineBackend {
   void forward(Batch batch) override {
     for_each_item(batch, [this](Item& item) {
       std::string line = node_name_ + ":";
-      for (const auto& entry : item.dict) line += " " + quoted(entry.key.text());
+      for (const auto& entry : item.dict) line += " " + backticked(entry.key.text());
       print_line(std::move(line));
       item.set_result(item.data());
     });

@@ -38,10 +38,11 @@ class SharedParts {
   }
 
   [[noreturn]] static void refuse(const Expr& expr) {
-    throw Error(
-        ErrorKind::kBuild, "build-shared-copies",
-        "copies would all call the one " + quoted(expr.name) + ", which takes one call at a time",
-        "make it inside the copies: write its expression there instead of its name", expr.where);
+    throw Error(ErrorKind::kBuild, "build-shared-copies",
+                "copies would all call the one " + backticked(expr.name) +
+                    ", which takes one call at a time",
+                "make it inside the copies: write its expression there instead of its name",
+                expr.where);
   }
 
   const BuildContext& context_;

@@ -28,12 +28,13 @@ std::shared_ptr<Backend> create_model_loader(Build& build) {
   for (size_t i = 0; i < build.num_children(); ++i) {
     const std::string& prefix = build.expr().children[i].prefix;
     if (lower(prefix) == suffix && !suffix.empty()) return build.child(i);
-    if (prefix.starts_with('.')) known += (known.empty() ? "" : ", ") + quoted(prefix);
+    if (prefix.starts_with('.')) known += (known.empty() ? "" : ", ") + backticked(prefix);
   }
-  throw Error(ErrorKind::kBuild, "model-suffix",
-              "no loader is for the suffix " + quoted(suffix) + " of the model " + quoted(model),
-              known.empty() ? "write a suffix in front of a loader: `(.onnx)Onnx2Tensorrt`"
-                            : "name a file with one of " + known + ", or add a loader for it");
+  throw Error(
+      ErrorKind::kBuild, "model-suffix",
+      "no loader is for the suffix " + backticked(suffix) + " of the model " + backticked(model),
+      known.empty() ? "write a suffix in front of a loader: `(.onnx)Onnx2Tensorrt`"
+                    : "name a file with one of " + known + ", or add a loader for it");
 }
 
 const Registration registration{BackendClass{

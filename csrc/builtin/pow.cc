@@ -16,10 +16,10 @@ Value square(const Dict& dict) {
   }
   int64_t squared = 0;
   if (__builtin_mul_overflow(value->as_int(), value->as_int(), &squared)) {
-    throw Error(
-        ErrorKind::kRequest, "request-type",
-        "the square of " + quoted(std::to_string(value->as_int())) + " does not fit into 64 bits",
-        "use a float");
+    throw Error(ErrorKind::kRequest, "request-type",
+                "the square of " + backticked(std::to_string(value->as_int())) +
+                    " does not fit into 64 bits",
+                "use a float");
   }
   return Value(squared);
 }

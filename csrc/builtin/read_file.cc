@@ -39,13 +39,13 @@ class File {
 };
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::kRequest, "file-read", hami::quoted(path) + " cannot be read: " + why,
+  throw Error(ErrorKind::kRequest, "file-read", hami::backticked(path) + " cannot be read: " + why,
               "give the path of a file that exists and may be read");
 }
 
 [[noreturn]] void refuse_outside(const std::string& path) {
   throw Error(ErrorKind::kRequest, "file-outside-root",
-              hami::quoted(path) + " is not below the `root` of `ReadFile`",
+              hami::backticked(path) + " is not below the `root` of `ReadFile`",
               "name a file below that folder");
 }
 
@@ -60,7 +60,7 @@ std::string path_of(const Item& item) {
   const Value& data = item.data();
   if (!data.is(Value::Kind::kStr)) {
     throw Error(ErrorKind::kRequest, "request-type",
-                "`ReadFile` takes a path as UTF-8 text, got " + hami::quoted(data.type_name()),
+                "`ReadFile` takes a path as UTF-8 text, got " + hami::backticked(data.type_name()),
                 "put the path of a file under `data`");
   }
   std::string path(data.as_text());
@@ -82,7 +82,7 @@ class ReadFile final : public InlineBackend {
     root_ = fs::canonical(*root, error);
     if (error || !fs::is_directory(*root_)) {
       throw Error(ErrorKind::kBuild, "file-root",
-                  "`root` = " + hami::quoted(*root) + " is not a folder that can be opened",
+                  "`root` = " + hami::backticked(*root) + " is not a folder that can be opened",
                   "create it, or correct the path");
     }
   }
@@ -131,8 +131,8 @@ class ReadFile final : public InlineBackend {
   void check_size(size_t size, const std::string& path) const {
     if (size <= max_bytes_) return;
     throw Error(ErrorKind::kRequest, "file-too-large",
-                hami::quoted(path) + " has more than `max_bytes` = " + std::to_string(max_bytes_) +
-                    " bytes",
+                hami::backticked(path) +
+                    " has more than `max_bytes` = " + std::to_string(max_bytes_) + " bytes",
                 "raise `max_bytes` of `ReadFile`");
   }
 

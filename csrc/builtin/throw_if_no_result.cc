@@ -28,10 +28,10 @@ class ThrowIfNoResult final : public Container {
 
  private:
   std::exception_ptr missing() const {
-    return std::make_exception_ptr(
-        Error(ErrorKind::kRequest, "request-missing-result",
-              "an item of node " + quoted(node_name_) + " has no `result` where it must have one",
-              "send it only what its conditions let pass, or add `(or)X` before"));
+    return std::make_exception_ptr(Error(
+        ErrorKind::kRequest, "request-missing-result",
+        "an item of node " + backticked(node_name_) + " has no `result` where it must have one",
+        "send it only what its conditions let pass, or add `(or)X` before"));
   }
 
   const std::string node_name_;

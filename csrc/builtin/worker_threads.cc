@@ -29,7 +29,7 @@ WorkerThreads::WorkerThreads(size_t num_threads, const std::string& name) : has_
   } catch (const std::system_error& error) {
     end();
     throw Error(ErrorKind::kBuild, "build-thread",
-                "thread " + std::to_string(threads_.size()) + " of " + quoted(name) +
+                "thread " + std::to_string(threads_.size()) + " of " + backticked(name) +
                     " cannot be started: " + error.what(),
                 "ask for fewer threads, or raise the limits of the process");
   }

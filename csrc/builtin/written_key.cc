@@ -9,7 +9,7 @@ Key written_key(Build& build) {
   const Key key = Key::intern(name);
   if (key == keys::result || key == keys::error) {
     throw Error(ErrorKind::kBuild, "build-param",
-                quoted(name) + " cannot be the key of " + quoted(build.expr().name),
+                backticked(name) + " cannot be the key of " + backticked(build.expr().name),
                 "choose another key");
   }
   return key;

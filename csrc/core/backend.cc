@@ -25,6 +25,9 @@ size_t group_of_value(const Value& value, const Item& item) {
   if (!value.is(Value::Kind::kTensor)) return group;
   const Tensor& tensor = value.as_tensor();
   group = mix(group, tensor.dtype().code * 256U + tensor.dtype().bits);
+  // What lies on a device cannot be joined to what does not.
+  const Device device = tensor.device();
+  if (!device.is_cpu()) group = mix(group, static_cast<size_t>(device.type * 256 + device.id));
   const bool skips_rows = item.rows > 1 && tensor.rank() > 0 && tensor.shape()[0] == item.rows;
   for (size_t axis = 0; axis < tensor.rank(); ++axis) {
     const bool is_rows = skips_rows && axis == 0;

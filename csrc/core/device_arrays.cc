@@ -20,7 +20,7 @@ const DeviceArrays& device_arrays(const Tensor& tensor) {
   const auto& operations = operations_set();
   if (operations == nullptr) {
     throw Error(ErrorKind::kRequest, "tensor-device",
-                quoted(tensor.describe()) + " lies on " + quoted(tensor.device().name()) +
+                backticked(tensor.describe()) + " lies on " + backticked(tensor.device().name()) +
                     ", where nothing here can work on it",
                 "copy it to the CPU before the call");
   }

@@ -26,7 +26,7 @@ std::string describe(const std::exception_ptr& error) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string backticked(std::string_view text) {
   std::string out = "`";
   out += text;
   out += '`';

@@ -55,6 +55,6 @@ class HostError : public std::exception {
 std::string describe(const std::exception_ptr& error);
 
 // `text` in backticks, as error messages quote values.
-std::string quoted(std::string_view text);
+std::string backticked(std::string_view text);
 
 }  // namespace hami

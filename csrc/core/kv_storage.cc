@@ -16,9 +16,10 @@ std::string KVStorage::name_of(const Value& request_id) {
     case Value::Kind::kBytes:
       return "b" + std::string(request_id.as_text());
     default:
-      throw Error(ErrorKind::kRequest, "request-id-type",
-                  "a request id is an int, a str or bytes, got " + quoted(request_id.type_name()),
-                  "put one under `request_id`");
+      throw Error(
+          ErrorKind::kRequest, "request-id-type",
+          "a request id is an int, a str or bytes, got " + backticked(request_id.type_name()),
+          "put one under `request_id`");
   }
 }
 

@@ -30,7 +30,7 @@ std::string locate_library(const std::string& family) {
   }
   if (!locate) {
     throw Error(ErrorKind::kBuild, "library-missing",
-                "nobody knows where the library of " + quoted(family) + " is",
+                "nobody knows where the library of " + backticked(family) + " is",
                 "import `hami`, which looks for its Python package");
   }
   return locate(family);

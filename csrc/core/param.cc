@@ -7,8 +7,8 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view name, const char* expected, const Value* value) {
   throw Error(ErrorKind::kBuild, "build-param",
-              "parameter " + quoted(name) + " must be " + expected + ", got " +
-                  quoted(value == nullptr ? "nothing" : value->type_name()),
+              "parameter " + backticked(name) + " must be " + expected + ", got " +
+                  backticked(value == nullptr ? "nothing" : value->type_name()),
               "see `hami backends NAME` for its type");
 }
 

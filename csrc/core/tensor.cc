@@ -65,7 +65,7 @@ void with_type(DType dtype, Call call) {
   if (dtype == DType{DType::kUInt, 64}) return call(uint64_t{});
   if (dtype == DType{DType::kBool, 8}) return call(bool{});
   throw Error(ErrorKind::kRequest, "tensor-dtype",
-              "there is no conversion from or to " + quoted(dtype.name()),
+              "there is no conversion from or to " + backticked(dtype.name()),
               "convert the array before the call");
 }
 

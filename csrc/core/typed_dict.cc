@@ -12,14 +12,14 @@ void TypedDict::refuse(const Key& key, const char* wanted) const {
 
 void TypedDict::refuse_missing(const Key& key, const char* wanted) const {
   throw Error(ErrorKind::kRequest, "request-missing-key",
-              quoted(reader_) + " finds no key " + quoted(key.text()) + " in the request",
+              backticked(reader_) + " finds no key " + backticked(key.text()) + " in the request",
               std::string("put ") + wanted + " there");
 }
 
 void TypedDict::refuse_type(const Key& key, const char* wanted, const Value& value) const {
   throw Error(ErrorKind::kRequest, "request-type",
-              quoted(reader_) + " needs " + wanted + " under " + quoted(key.text()) + ", got " +
-                  quoted(value.type_name()),
+              backticked(reader_) + " needs " + wanted + " under " + backticked(key.text()) +
+                  ", got " + backticked(value.type_name()),
               std::string("put ") + wanted + " there");
 }
 

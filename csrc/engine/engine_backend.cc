@@ -17,13 +17,13 @@ BatchRange range_of(const RowRange& asked, const EngineDescription& model,
   const BatchRange range{asked.min.value_or(1),
                          asked.max.value_or(std::max(model_rows, asked.min.value_or(1)))};
   if (range.is_empty()) {
-    refuse("`min` is " + quoted(std::to_string(range.min)) + ", above the `max` of " +
-               quoted(std::to_string(range.max)),
+    refuse("`min` is " + backticked(std::to_string(range.min)) + ", above the `max` of " +
+               backticked(std::to_string(range.max)),
            "set `max` to at least `min`");
   }
   if (model.fixed_rows && range.max > model_rows) {
-    refuse("`max` is " + quoted(std::to_string(range.max)) + ", but the model " + quoted(name) +
-               " has a fixed batch of " + quoted(std::to_string(model_rows)),
+    refuse("`max` is " + backticked(std::to_string(range.max)) + ", but the model " +
+               backticked(name) + " has a fixed batch of " + backticked(std::to_string(model_rows)),
            "set `max` to " + std::to_string(model_rows) +
                ", or export the model with a dynamic batch axis");
   }

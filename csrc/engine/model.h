@@ -9,6 +9,12 @@
 
 namespace hami::engine {
 
+// The rows of one item on a device.
+struct DevicePart {
+  Ref<Tensor> tensor;
+  bool lacks_rows = false;  // one row, without the axis of rows
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -23,7 +29,7 @@ class Model {
 
   // Arrays on a device one after another along axis 0, the last row repeated up to `num_rows`.
   // REQUIRES: the description says that the engine takes such arrays.
-  virtual Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t num_rows) = 0;
+  virtual Ref<Tensor> join(std::span<const DevicePart> parts, int64_t num_rows) = 0;
 
   // What runs have shown: axis 0 of this output does not count the rows of the input.
   virtual bool is_known_whole(size_t output) const noexcept = 0;

@@ -89,8 +89,8 @@ void Runner::run_together(std::span<const ItemInputs> group) {
   const int64_t num_rows = description_->fixed_rows.value_or(rows);
   if (rows > num_rows || (rows < num_rows && !is_by_rows)) {
     throw Error(ErrorKind::kRequest, "input-rows",
-                "the model takes exactly " + quoted(std::to_string(num_rows)) +
-                    " rows and cannot be filled up, got " + quoted(std::to_string(rows)),
+                "the model takes exactly " + backticked(std::to_string(num_rows)) +
+                    " rows and cannot be filled up, got " + backticked(std::to_string(rows)),
                 "send that many rows, or export the model with a dynamic batch axis");
   }
   std::vector<Ref<Tensor>> arrays;
@@ -144,15 +144,14 @@ Ref<Tensor> Runner::gather(size_t input, std::span<const ItemInputs> group, int6
 
 Ref<Tensor> Runner::gather_on_device(size_t input, std::span<const ItemInputs> group, Shape shape) {
   const int64_t num_rows = shape.empty() ? 1 : shape[0];
-  std::vector<Ref<Tensor>> parts;
+  std::vector<DevicePart> parts;
   for (const ItemInputs& inputs : group) {
     const Tensor& part = *inputs.tensors[input];
     if (group.size() == 1 && part.is_contiguous() && part.size() == num_elements(shape)) {
       return reshaped(part, std::move(shape));
     }
-    Shape rows = shape;
-    if (!rows.empty()) rows[0] = part.size() / std::max<int64_t>(num_elements(shape) / num_rows, 1);
-    parts.push_back(part.contiguous()->reshape(std::move(rows)));
+    // As it came: the host language knows it by the object that it was made from.
+    parts.push_back({Ref<Tensor>(const_cast<Tensor*>(&part)), part.rank() < shape.size()});
   }
   return model_->join(parts, num_rows);
 }

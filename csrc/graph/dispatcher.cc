@@ -14,16 +14,16 @@ namespace {
 std::exception_ptr missing_result(const std::string& node) {
   return std::make_exception_ptr(
       Error(ErrorKind::kRequest, "request-missing-result",
-            "node " + quoted(node) + " ended without a `result`",
+            "node " + backticked(node) + " ended without a `result`",
             "set `result` in its backend, or give it a successor with `or = true`"));
 }
 
 std::exception_ptr missing_key(const NodePlan& node, const std::string& source, const Key& key) {
   return std::make_exception_ptr(
       Error(ErrorKind::kRequest, "request-missing-key",
-            "node " + quoted(node.name) + " maps key " + quoted(key.text()) + " from " +
-                quoted(source) + ", which does not have it",
-            "correct the `map` of node " + quoted(node.name) + ", or provide the key"));
+            "node " + backticked(node.name) + " maps key " + backticked(key.text()) + " from " +
+                backticked(source) + ", which does not have it",
+            "correct the `map` of node " + backticked(node.name) + ", or provide the key"));
 }
 
 // What this thread still has to carry on. Runs in place end inside the start of the next node; a

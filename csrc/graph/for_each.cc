@@ -131,7 +131,7 @@ class ForEach final : public ControlOperator {
       pass_.push_back(Key::intern(key.as_text()));
       if (pass_.back() != keys::data && pass_.back() != keys::result) continue;
       throw Error(ErrorKind::kBuild, "build-foreach-pass",
-                  "`pass` cannot name " + quoted(key.as_text()) +
+                  "`pass` cannot name " + backticked(key.as_text()) +
                       ": in a child `data` is the element and `result` is what becomes of it",
                   "copy it to a key of another name, and pass that one");
     }

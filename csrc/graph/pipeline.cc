@@ -131,7 +131,7 @@ int Pipeline::find_root(std::string_view name) const {
     if (node(root).plan->name == name) return root;
   }
   throw Error(ErrorKind::kRequest, "request-entry-node",
-              "the pipeline has no entry node " + quoted(name),
+              "the pipeline has no entry node " + backticked(name),
               "name a node without predecessors under `node_name`");
 }
 
@@ -186,7 +186,7 @@ void Pipeline::check_may_wait_for(const Request& request) const {
   for (const auto* held = Occupied::innermost(); held != nullptr; held = held->outer()) {
     if (!held->is_of(*load_) || !passes(request, held->node())) continue;
     throw Error(ErrorKind::kRequest, "request-waits-for-itself",
-                "a call from inside node " + quoted(held->node()) +
+                "a call from inside node " + backticked(held->node()) +
                     " would need that node, and could wait for itself",
                 "use `submit` without waiting, or give the call a `deadline_ms`");
   }

@@ -65,8 +65,8 @@ void Restart::start_one(Task& task) {
     int64_t& num_rounds = visit.request->num_rounds[static_cast<size_t>(visit.node)];
     if (++num_rounds > max_rounds_) {
       throw Error(ErrorKind::kRequest, "request-too-many-rounds",
-                  "the request asked node " + quoted(node_name_) + " for more than " +
-                      quoted(std::to_string(max_rounds_)) + " further rounds",
+                  "the request asked node " + backticked(node_name_) + " for more than " +
+                      backticked(std::to_string(max_rounds_)) + " further rounds",
                   "let it end earlier, or raise `max_rounds`");
     }
     visit.restart = &target;
@@ -85,14 +85,16 @@ const RestartTarget& Restart::find_target(const Value& wish) const {
   }
   const std::string shown =
       wish.is(Value::Kind::kStr) ? std::string(wish.as_text()) : wish.type_name();
-  throw Error(ErrorKind::kRequest, "request-restart-target",
-              "node " + quoted(node_name_) + " cannot restart the request at " + quoted(shown),
-              "set `restart` to one of " + names_of_targets());
+  throw Error(
+      ErrorKind::kRequest, "request-restart-target",
+      "node " + backticked(node_name_) + " cannot restart the request at " + backticked(shown),
+      "set `restart` to one of " + names_of_targets());
 }
 
 std::string Restart::names_of_targets() const {
   std::string names;
-  for (const auto& [name, target] : targets_) names += (names.empty() ? "" : ", ") + quoted(name);
+  for (const auto& [name, target] : targets_)
+    names += (names.empty() ? "" : ", ") + backticked(name);
   return names;
 }
 
@@ -115,7 +117,7 @@ const Registration registration_of_restart{
 
 std::shared_ptr<Backend> refuse(Build& build) {
   throw Error(ErrorKind::kBuild, "build-not-a-node",
-              quoted(build.expr().name) + " cannot be the backend of a node",
+              backticked(build.expr().name) + " cannot be the backend of a node",
               "write `DagDispatcher` as the `entrypoint` of the pipeline");
 }
 

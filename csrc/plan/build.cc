@@ -13,7 +13,7 @@ std::shared_ptr<Backend> find_bound(const Expr& expr, const BuildContext& contex
     if (name == expr.name) return backend;
   }
   throw Error(ErrorKind::kBuild, "build-unbound",
-              quoted(expr.name) + " is not made in phase 1 of an enclosing IoC",
+              backticked(expr.name) + " is not made in phase 1 of an enclosing IoC",
               "add it before the `;`");
 }
 
@@ -21,7 +21,7 @@ std::shared_ptr<Backend> find_instance(const Expr& expr, const BuildContext& con
   if (auto backend = context.scope.find(expr.name)) return backend;
   throw Error(
       ErrorKind::kBuild, "build-unknown-instance",
-      "no instance named " + quoted(expr.name) + " is registered in this pipeline",
+      "no instance named " + backticked(expr.name) + " is registered in this pipeline",
       "register it before it is used, with `Register[...]` or `hami.register(name, object)`");
 }
 
@@ -30,8 +30,8 @@ std::shared_ptr<Backend> create(const Expr& expr, BuildContext& context) {
   if (expr.host) return host_factory()(build);
   const BackendClass* backend_class = Registry::instance().find(expr.name);
   if (backend_class == nullptr) {
-    throw Error(ErrorKind::kBuild, "build-unknown-backend", "unknown backend " + quoted(expr.name),
-                "see `hami backends`");
+    throw Error(ErrorKind::kBuild, "build-unknown-backend",
+                "unknown backend " + backticked(expr.name), "see `hami backends`");
   }
   return backend_class->create(build);
 }
@@ -53,10 +53,10 @@ std::shared_ptr<Condition> Build::condition(size_t index) {
   if (child.condition == nullptr) return nullptr;
   auto condition = std::dynamic_pointer_cast<Condition>(build(*child.condition, context_));
   if (condition == nullptr) {
-    throw Error(
-        ErrorKind::kBuild, "build-no-condition",
-        quoted(child.condition->name) + " in front of " + quoted(child.name) + " is no condition",
-        "see `hami backends` for those that are", child.where);
+    throw Error(ErrorKind::kBuild, "build-no-condition",
+                backticked(child.condition->name) + " in front of " + backticked(child.name) +
+                    " is no condition",
+                "see `hami backends` for those that are", child.where);
   }
   return condition;
 }

@@ -7,7 +7,7 @@ namespace hami {
 void Scope::add(const std::string& name, std::shared_ptr<Backend> backend) {
   if (!backends_.emplace(name, std::move(backend)).second) {
     throw Error(ErrorKind::kBuild, "build-duplicate-instance",
-                "an instance named " + quoted(name) + " is registered twice in this pipeline",
+                "an instance named " + backticked(name) + " is registered twice in this pipeline",
                 "register each name once");
   }
 }
@@ -36,8 +36,9 @@ std::shared_ptr<Queue> Scope::declare_queue(const std::string& name, size_t capa
   NamedQueue& named = queues_[name];
   if (named.is_declared && queue->capacity() != capacity) {
     throw Error(ErrorKind::kBuild, "build-queue-capacity",
-                "queue " + quoted(name) + " has capacity " + quoted(std::to_string(capacity)) +
-                    " here and " + quoted(std::to_string(queue->capacity())) + " elsewhere",
+                "queue " + backticked(name) + " has capacity " +
+                    backticked(std::to_string(capacity)) + " here and " +
+                    backticked(std::to_string(queue->capacity())) + " elsewhere",
                 "give it one capacity, or the second queue another name");
   }
   queue->set_capacity(capacity);

@@ -27,9 +27,9 @@ BatchRange range_of_node(const Backend& backend, const Params& params) {
   const auto max = params.find_int("max");
   if (max && *max > own.max) {
     throw Error(ErrorKind::kBuild, "build-batch-range",
-                "`max` = " + quoted(std::to_string(*max)) +
+                "`max` = " + backticked(std::to_string(*max)) +
                     " is above what the backend can run at once, which is " +
-                    quoted(std::to_string(own.max)),
+                    backticked(std::to_string(own.max)),
                 "lower `max` to " + std::to_string(own.max));
   }
   const BatchRange range = own.intersect(wanted);
@@ -58,14 +58,14 @@ std::vector<std::shared_ptr<BackgroundThread>> BackgroundThread::find_all(Build&
     auto instance = std::dynamic_pointer_cast<BackgroundThread>(backend);
     if (instance == nullptr) {
       throw Error(ErrorKind::kBuild, "build-instance-thread",
-                  "the instances of node " + quoted(build.node_name()) + " have no threads",
+                  "the instances of node " + backticked(build.node_name()) + " have no threads",
                   "write `InstancesRegister[BackgroundThread[...]]`");
     }
     instances.push_back(std::move(instance));
   }
   if (instances.empty()) {
     throw Error(ErrorKind::kBuild, "build-no-instances",
-                "node " + quoted(build.node_name()) + " has a dispatcher but no instances",
+                "node " + backticked(build.node_name()) + " has a dispatcher but no instances",
                 "add `InstancesRegister[BackgroundThread[BackendProxy]]` before it");
   }
   return instances;
@@ -82,7 +82,7 @@ void BackgroundThread::launch(std::function<void()> work) {
     has_ended = true;  // nobody must wait for a thread that never was
     throw Error(ErrorKind::kBuild, "build-thread",
                 "the thread of instance " + std::to_string(site_->instance) + " of node " +
-                    quoted(site_->node) + " cannot be started: " + error.what(),
+                    backticked(site_->node) + " cannot be started: " + error.what(),
                 "lower `instance_num`, or raise the limits of the process");
   }
 }

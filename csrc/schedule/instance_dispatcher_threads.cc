@@ -232,7 +232,7 @@ void InstanceDispatcher::add_problems(std::vector<std::string>& problems) const 
 }
 
 std::string InstanceDispatcher::site_of(const BackgroundThread& instance) const {
-  return "instance " + std::to_string(instance.index()) + " of node " + quoted(node_name_);
+  return "instance " + std::to_string(instance.index()) + " of node " + backticked(node_name_);
 }
 
 }  // namespace hami

@@ -41,7 +41,7 @@ std::unique_ptr<Order> make_order(const Value& scheduler) {
   if (name == "fifo") return std::make_unique<Fifo>();
   if (name == "priority") return std::make_unique<ByPriority>();
   if (name == "edf") return std::make_unique<EarliestDeadlineFirst>();
-  throw Error(ErrorKind::kBuild, "build-scheduler", "unknown scheduler " + quoted(name),
+  throw Error(ErrorKind::kBuild, "build-scheduler", "unknown scheduler " + backticked(name),
               "use `fifo`, `priority` or `edf`");
 }
 

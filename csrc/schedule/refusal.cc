@@ -7,7 +7,7 @@ namespace {
 
 std::exception_ptr make(ErrorKind kind, const char* code, const std::string& message,
                         const char* help, const std::string& node) {
-  return std::make_exception_ptr(Error(kind, code, message, help, "node " + quoted(node)));
+  return std::make_exception_ptr(Error(kind, code, message, help, "node " + backticked(node)));
 }
 
 }  // namespace
@@ -27,9 +27,9 @@ std::exception_ptr too_large(const std::string& node, int64_t num_rows, int64_t 
 std::exception_ptr hung(const std::string& node, int instance, double after_ms) {
   return std::make_exception_ptr(
       Error(ErrorKind::kDeadlineExceeded, "instance-hung",
-            "instance " + std::to_string(instance) + " of node " + quoted(node) +
+            "instance " + std::to_string(instance) + " of node " + backticked(node) +
                 " has not come back from its backend for " +
-                quoted(std::to_string(static_cast<int64_t>(after_ms))) + " ms",
+                backticked(std::to_string(static_cast<int64_t>(after_ms))) + " ms",
             "find out where it hangs, or raise `hung_after_ms`"));
 }
 

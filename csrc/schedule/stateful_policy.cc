@@ -25,9 +25,10 @@ std::string key_of(const Task& task) {
     case Value::Kind::kBytes:
       return "b" + std::string(id->as_text());
     default:
-      throw Error(ErrorKind::kRequest, "request-type",
-                  "`request_id` must be an int, a text or bytes, got " + quoted(id->type_name()),
-                  "use for example a text of `uuid.uuid4()`");
+      throw Error(
+          ErrorKind::kRequest, "request-type",
+          "`request_id` must be an int, a text or bytes, got " + backticked(id->type_name()),
+          "use for example a text of `uuid.uuid4()`");
   }
 }
 
@@ -91,8 +92,8 @@ void StatefulPolicy::on_arrival(Task& task, TimePoint now) {
     if (state.queued.empty() && !state.is_running && !state.idle_place) forget(state);
     throw Error(ErrorKind::kRequest, "request-too-large",
                 "the instance that holds the state of this request takes " +
-                    quoted(std::to_string(instance.range.max)) + " rows at once, the request has " +
-                    quoted(std::to_string(task.rows)),
+                    backticked(std::to_string(instance.range.max)) +
+                    " rows at once, the request has " + backticked(std::to_string(task.rows)),
                 "send fewer rows at a time");
   }
   if (state.idle_place) idle_.erase(*std::exchange(state.idle_place, std::nullopt));

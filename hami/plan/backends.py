@@ -26,7 +26,7 @@ from ..parser.expand import Expansion
 from ..parser.render import prefix_text
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .handed import plan_alone, refuse_names_from_outside
-from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values
+from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values, rows_in_shapes
 from .lift import NestedOperatorError, Segment, lift
 from .planned import PlannedBackend
 from .prefixes import known_condition, refuse_misplaced
@@ -92,7 +92,8 @@ class NodePlanner:
             self.takes_any_key |= declaration.takes_any_key
         self._refuse_unknown_keys()
         self._refuse_misspelt_reflects(expansion)
-        self.values = node_values(self.node)
+        self.rows = rows_in_shapes(self.settings, self._declarations.values())
+        self.values = node_values(self.node, self.rows)
 
     def _entrypoint(self) -> Expr:
         """Return the expression of how the node is built, its own or the default."""
@@ -311,6 +312,8 @@ class NodePlanner:
             mine = own.pop(param.name, None)
             is_own_name = _is_own_name(declaration, param)
             setting = None if is_own_name else self.settings.get(param.name)
+            if param.type == "int":
+                setting = self.rows.get(param.name, setting)
             if mine is not None:
                 params[param.name] = self._convert(expr, param, mine)
             elif setting is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..backend import Param
+from ..backend import Declaration, Param
 from ..config import NodeConfig, Setting
 from .values import BadValueError, convert
 
@@ -61,10 +64,35 @@ def convert_setting(param: Param, setting: Setting, directory: str | None = None
         raise setting.error("plan-bad-value", str(bad), bad.help) from None
 
 
-def node_values(node: NodeConfig) -> dict[str, Any]:
-    """Return all parameters of a node, those that every node knows checked and typed."""
+# Shapes of inputs (`,`) in profiles (`;`), as engines with fixed ranges of shapes take them.
+_SHAPES = re.compile(r"\d+(x\d+)*(\s*[,;]\s*\d+(x\d+)*)*")
+
+
+def rows_in_shapes(settings: Mapping[str, Setting], known: Iterable[Declaration]) -> dict[str, Setting]:
+    """Return `max` and `min` as rows where a backend takes them as shapes, and the node is given such a text.
+
+    The rows are axis 0: of the largest shape for `max`, of the smallest for `min`.
+    """
+    declared = [param for one in known for param in one.params]
+    rows = {}
+    for name, pick in (("max", max), ("min", min)):
+        setting = settings.get(name)
+        takes_shapes = any(param.name == name and param.type == "any" for param in declared)
+        if setting is None or not takes_shapes or not isinstance(setting.value, str):
+            continue
+        if _SHAPES.fullmatch(setting.value.strip()):
+            extents = [int(shape.split("x")[0]) for shape in re.split("[,;]", setting.value)]
+            rows[name] = replace(setting, value=pick(extents))
+    return rows
+
+
+def node_values(node: NodeConfig, rows: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return all parameters of a node, those that every node knows checked and typed.
+
+    `rows` are the settings that stand for shapes; see rows_in_shapes.
+    """
     values: dict[str, Any] = {}
-    for key, setting in {**node.inherited, **node.settings}.items():
+    for key, setting in {**node.inherited, **node.settings, **rows}.items():
         param = NODE_PARAMS.get(key)
         values[key] = setting.value if param is None else convert_setting(param, setting)
     low, high = values.get("min"), values.get("max")

@@ -1,9 +1,10 @@
 // `EngineBackend` with a model of the test's own: what it is given, on the host and on a device,
 // and that every item gets its rows.
+#include "engine/engine_backend.h"
+
 #include <algorithm>
 
 #include "core/device_arrays.h"
-#include "engine/engine_backend.h"
 #include "onnx_fixture.h"
 
 namespace hami::engine {
@@ -35,16 +36,14 @@ class Echo final : public Model {
     if (log_.staging != nullptr) REQUIRE(log_.staging->size_bytes() >= size_bytes);
     return log_.staging;
   }
-  Ref<Tensor> join(std::span<const Ref<Tensor>> parts, int64_t num_rows) override {
+  Ref<Tensor> join(std::span<const DevicePart> parts, int64_t num_rows) override {
     log_.joins.emplace_back(parts.size(), num_rows);
-    Shape shape = parts[0]->shape();
-    shape[0] = num_rows;
-    auto whole = Tensor::allocate(kFloat32, shape);
+    auto whole = Tensor::allocate(kFloat32, {num_rows, 2});
     char* to = whole->data_as<char>();
-    for (const auto& part : parts) {
-      CHECK(part->rank() == shape.size());
-      part->copy_to(to);
-      to += part->size_bytes();
+    for (const DevicePart& part : parts) {
+      CHECK(part.lacks_rows == (part.tensor->rank() == 1));
+      part.tensor->copy_to(to);
+      to += part.tensor->size_bytes();
     }
     return moved(whole, kCuda);
   }
@@ -172,7 +171,8 @@ TEST_CASE("an engine of the host refuses arrays on a device") {
   CHECK(contains(error_of(item).message(), "in CPU memory, got an array on `cuda:0`"));
 }
 
-// --- the built-in backends on devices --------------------------------------------------------------
+// --- the built-in backends on devices
+// --------------------------------------------------------------
 
 TEST_CASE("where nobody works on a device its arrays are refused, and not read") {
   const auto array = on_cuda(floats({2, 2}, {1, 2, 3, 4}));

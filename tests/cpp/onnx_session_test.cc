@@ -146,7 +146,7 @@ TEST_CASE("a missing, empty or damaged model file is a build error that names it
   const std::string whole = content_of(model_path("mlp"));
   const std::string missing = model_path("no_such_model");
   CHECK(contains(error_of([&] { Session::open({.model = missing}); }).message(),
-                 hami::quoted(missing) + " does not exist"));
+                 hami::backticked(missing) + " does not exist"));
   struct Case {
     std::string content, code, part;
   };
@@ -161,7 +161,7 @@ TEST_CASE("a missing, empty or damaged model file is a build error that names it
     const Error error = error_of([&] { Session::open({.model = path}); });
     CHECK(error.kind() == ErrorKind::kBuild);
     CHECK(error.code() == one.code);
-    CHECK(contains(error.message(), hami::quoted(path) + " " + one.part));
+    CHECK(contains(error.message(), hami::backticked(path) + " " + one.part));
     CHECK(!contains(error.message(), "\n"));
     CHECK(!error.help().empty());
   }

@@ -12,6 +12,7 @@ from PIL import Image
 
 import hami
 
+NEED_TORCH = {"05_classification", "06_detect_crop_classify"}
 FOLDERS = sorted(folder.name for folder in EXAMPLES.iterdir() if (folder / "pipeline.toml").is_file())
 pages = module_at("pages.py")
 
@@ -122,5 +123,7 @@ def test_the_node_built_by_hand_answers_like_the_default_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_pipeline_can_be_closed_and_made_again(name: str) -> None:
+    if name in NEED_TORCH and importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed, which writes the classifier")
     for _ in range(2):
         hami.pipe(EXAMPLES / name / "pipeline.toml").close()

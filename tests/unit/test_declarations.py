@@ -102,8 +102,9 @@ def test_a_parameter_without_default_is_required() -> None:
     assert not Doubled.factor.required
 
 
-def test_parameters_come_in_order_those_of_bases_first() -> None:
-    assert [one.name for one in backend.declared_params(Tripled)] == ["factor", "path", "extra"]
+def test_parameters_of_bases_come_first_unless_they_are_declared_anew() -> None:
+    assert [one.name for one in backend.declared_params(Doubled)] == ["factor", "path"]
+    assert [one.name for one in backend.declared_params(Tripled)] == ["path", "factor", "extra"]
 
 
 def test_a_subclass_may_declare_a_parameter_anew() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,12 @@ def test_the_short_form_of_the_text_that_loads_models_is_the_same_plan() -> None
     assert shape(short.backend) == shape(whole.backend)
 
 
+def walk(part: Any) -> Iterator[Any]:
+    yield part
+    for child in part.children:
+        yield from walk(child)
+
+
 def test_a_loader_without_a_model_is_refused() -> None:
     with pytest.raises(ConfigError, match="`ModelLoader` needs `model`"):
         plan({"backend": family_texts.MODEL_LOADING})
@@ -162,3 +169,35 @@ max = 8
 
     assert (decode.next, classify.next) == ((1,), ())
     assert classify.params["batching_timeout"] == 4.0
+
+
+# --- ranges of shapes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rows"),
+    [
+        ("1x3x224x224", "8x3x224x224", (1, 8)),
+        ("1x3x8x8,2x10", "4x3x8x8,4x10", (1, 4)),
+        ("1x3x8x8;2x3x8x8", "2x3x8x8; 16x3x8x8", (1, 16)),
+        (None, "8", (None, 8)),
+    ],
+)
+def test_shapes_are_rows_for_the_batcher_and_shapes_for_the_engine(low: Any, high: str, rows: Any) -> None:
+    config = {"backend": "TensorrtInferTensor", "model": "m.onnx", "max": high}
+    [node] = plan({**config, **({} if low is None else {"min": low})}).nodes
+
+    found = {part.name: part.params for part in walk(node.backend)}
+    assert (found["BackgroundThread"]["min"], found["BackgroundThread"]["max"]) == rows
+    assert found["TensorrtInferTensor"]["max"] == high
+
+
+@pytest.mark.parametrize("backend", ["Identities", "OnnxInfer(model=m.onnx)"])
+def test_shapes_are_refused_where_nobody_takes_them(backend: str) -> None:
+    with pytest.raises(ConfigError, match="1x3x8x8"):
+        plan({"backend": backend, "max": "1x3x8x8"})
+
+
+def test_a_text_that_is_no_shape_is_refused_as_rows() -> None:
+    with pytest.raises(ConfigError, match="8xa"):
+        plan({"backend": "TensorrtInferTensor", "model": "m.onnx", "max": "8xa"})

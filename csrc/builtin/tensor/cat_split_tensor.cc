@@ -16,7 +16,7 @@ void check_rows(const Tensor& tensor, const Item& item) {
   if (rows == item.rows) return;
   throw Error(ErrorKind::kRequest, "request-rows",
               "the request has " + std::to_string(item.rows) + " rows (`request_size`), but " +
-                  quoted(tensor.describe()) + " has " + std::to_string(rows) + " on axis 0",
+                  backticked(tensor.describe()) + " has " + std::to_string(rows) + " on axis 0",
               "set `request_size` to the extent of axis 0");
 }
 
@@ -62,14 +62,15 @@ class CatTensor final : public Backend {
         part.device() == first.device() || (part.device().is_cpu() && first.device().is_cpu());
     if (!is_same_place) {
       throw Error(ErrorKind::kRequest, "tensor-device",
-                  "cannot join an array on " + quoted(part.device().name()) + " to one on " +
-                      quoted(first.device().name()),
+                  "cannot join an array on " + backticked(part.device().name()) + " to one on " +
+                      backticked(first.device().name()),
                   "bring the arrays of a batch to one device");
     }
     if (part.dtype() == first.dtype() && same_row_shape(part, first)) return;
-    throw Error(ErrorKind::kRequest, "tensor-shape",
-                "cannot join " + quoted(part.describe()) + " to " + quoted(first.describe()),
-                "bring the arrays of a batch to one shape and type");
+    throw Error(
+        ErrorKind::kRequest, "tensor-shape",
+        "cannot join " + backticked(part.describe()) + " to " + backticked(first.describe()),
+        "bring the arrays of a batch to one shape and type");
   }
 
   static bool same_row_shape(const Tensor& a, const Tensor& b) {
@@ -104,15 +105,15 @@ class SplitTensor final : public Backend {
     }
     if (!whole.is(Value::Kind::kTensor)) {
       throw Error(ErrorKind::kRequest, "request-type",
-                  "`SplitTensor` takes an array, got " + quoted(whole.type_name()),
+                  "`SplitTensor` takes an array, got " + backticked(whole.type_name()),
                   "put an array under `data`");
     }
     const Tensor& tensor = whole.as_tensor();
     if (tensor.rank() == 0 || tensor.shape()[0] != total) {
-      throw Error(
-          ErrorKind::kRequest, "tensor-shape",
-          "a batch of " + std::to_string(total) + " rows came back as " + quoted(tensor.describe()),
-          "the backend between `CatTensor` and `SplitTensor` must keep axis 0");
+      throw Error(ErrorKind::kRequest, "tensor-shape",
+                  "a batch of " + std::to_string(total) + " rows came back as " +
+                      backticked(tensor.describe()),
+                  "the backend between `CatTensor` and `SplitTensor` must keep axis 0");
     }
     return Value(item.has_batch_axis ? tensor.slice_rows(begin, item.rows) : tensor.row(begin));
   }

@@ -9,8 +9,8 @@ namespace {
 
 [[noreturn]] void refuse(const Tensor& tensor, const TensorSpec& spec) {
   throw Error(ErrorKind::kRequest, "tensor-shape",
-              "input " + quoted(spec.name) + " takes " + quoted(spec.describe()) + ", got " +
-                  quoted(tensor.describe()),
+              "input " + backticked(spec.name) + " takes " + backticked(spec.describe()) +
+                  ", got " + backticked(tensor.describe()),
               "give the array that shape, with or without the batch axis");
 }
 
@@ -60,7 +60,7 @@ class FixTensor final : public InlineBackend {
   static Value fix_one(const Value& value, const TensorSpec* spec, Item& item) {
     if (!value.is(Value::Kind::kTensor)) {
       throw Error(ErrorKind::kRequest, "request-type",
-                  "`FixTensor` takes an array, got " + quoted(value.type_name()),
+                  "`FixTensor` takes an array, got " + backticked(value.type_name()),
                   "put an array under `data`");
     }
     Ref<Tensor> tensor(&value.as_tensor());

@@ -45,7 +45,16 @@ def test_the_declaration_names_every_parameter_with_a_doc():
     assert declaration.family == "onnxruntime"
     assert declaration.extra == "onnx"
     names = [param.name for param in declaration.params]
-    assert names == ["model", "max", "min", "intra_op_threads", "outputs", "has_batch_axis", "optimization", "device"]
+    assert names == [
+        "model",
+        "max",
+        "min",
+        "intra_op_threads",
+        "outputs",
+        "has_batch_axis",
+        "optimization",
+        "device",
+    ]
     assert all(param.doc for param in declaration.params)
 
 
