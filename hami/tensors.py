@@ -33,7 +33,8 @@ def settle(array: Any) -> None:
 def adopt(tensor: Any) -> Any:
     """Return a torch tensor on the memory of a tensor of the core, if torch is loaded; else itself."""
     torch: Any = sys.modules.get("torch")
-    return tensor if torch is None else torch.from_dlpack(tensor)
+    # The capsule itself: of an object torch would ask for device and stream first.
+    return tensor if torch is None else torch.from_dlpack(tensor.__dlpack__())
 
 
 def concatenate(arrays: list[Any]) -> Any:
