@@ -17,7 +17,8 @@ def concatenate(arrays: list[Any]) -> torch.Tensor:
 
 def cast(array: Any, dtype: str) -> torch.Tensor:
     """Return a contiguous copy of another element type; `dtype` is numpy's name, or `bfloat16`."""
-    return _complete(torch.as_tensor(array).to(getattr(torch, dtype)).contiguous())
+    tensor = torch.as_tensor(array)
+    return _complete(tensor.to(getattr(torch, dtype), copy=True, memory_format=torch.contiguous_format))
 
 
 def _complete(tensor: torch.Tensor) -> torch.Tensor:

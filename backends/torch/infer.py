@@ -23,7 +23,7 @@ from .device import find_device
 from .outputs import describe_outputs, select
 from .ports import flat, parse_port
 from .precision import converted
-from .programs import Program, load_program
+from .programs import Program, load_program, telling_line
 from .stream import OwnStreams
 
 CUDA = 2  # DLPack's code of the device type
@@ -51,7 +51,7 @@ class TorchInfer(Engine):
     )
     device = param("cpu", type="any", doc="`cpu`, `cuda`, or `cuda:1` for the second GPU")
     precision = param(
-        "fp32", choices=["fp32", "fp16", "bf16"], doc="what the model computes in; arrays keep theirs"
+        "fp32", choices=["fp32", "fp16", "bf16"], doc="what the model computes in; floats outside are float32"
     )
     channels_last = param(False, doc="keep pictures in memory as the tensor cores of a GPU want them")
     cuda_graph = param(True, doc="on a GPU: record the kernels of each batch size once, and replay them")
@@ -68,12 +68,13 @@ class TorchInfer(Engine):
         self._graphs: CudaGraphs | None = None
         self._broken = ""
         self._program = self._load()
+        self.model_name = self._program.name
         self.inputs = self._describe_inputs()
         self.finds_rows = self.has_batch_axis
-        self._check_most_rows()
+        self._suit_rows()
         with self._running():
             found = describe_outputs(self._program, self.inputs, self._most_rows())
-        self._wanted, self.outputs = select(found, self.outputs, self._program.name)
+        self._pick, self.outputs = select(found, self.outputs, self._program.name)
         if not self.has_batch_axis:
             self.outputs = [
                 TensorSpec(one.name, one.dtype, one.shape, has_rows=False) for one in self.outputs
@@ -81,7 +82,11 @@ class TorchInfer(Engine):
         if self._device.type == "cuda":
             self.array_device = (CUDA, self._device.index or 0)
             self.stages_inputs = True
-            if self.cuda_graph and all(spec.shape and spec.shape[0] == -1 for spec in self.inputs):
+            if (
+                self.cuda_graph
+                and self.has_batch_axis
+                and all(spec.shape and spec.shape[0] == -1 for spec in self.inputs)
+            ):
                 self._graphs = CudaGraphs(self._call, self._device, self._most_rows())
 
     def run(self, arrays: list[Any]) -> Sequence[Any]:
@@ -89,21 +94,15 @@ class TorchInfer(Engine):
         tensors = [as_tensor(array) for array in arrays]
         try:
             with self._running():
-                outputs = (
-                    self._graphs.run(tensors) if self._graphs is not None and self.has_batch_axis else None
-                )
-                is_fresh = outputs is None
+                outputs = None if self._graphs is None else self._graphs.run(tensors)
                 if outputs is None:
-                    tensors = [one.to(self._device, non_blocking=True) for one in tensors]
-                    outputs = self._call(tensors)
-                if len(outputs) <= max(self._wanted):
-                    return outputs  # the core says how many there should be
-                results = [self._take(outputs[index], tensors, is_fresh) for index in self._wanted]
+                    outputs = self._call([one.to(self._device, non_blocking=True) for one in tensors])
+                results = [self._take(output) for output in outputs]
+            return results if self.keep_on_device else [as_array(result) for result in results]
         except (MemoryError, Error):
             raise
         except Exception as error:
             raise self._explained(error) from error
-        return results if self.keep_on_device else [as_array(result) for result in results]
 
     def join(self, parts: list[Any], num_rows: int) -> torch.Tensor:
         """Return device arrays joined along axis 0, the last row repeated up to `num_rows`."""
@@ -128,13 +127,15 @@ class TorchInfer(Engine):
         key = (self.model, self.module, self.weights, str(self._device), self.precision, self.channels_last)
         with _lock:
             known = _programs.setdefault(self.storage, {})
-            if key not in known:
-                loaded = load_program(self.model, self.module, self.weights, self._device)
-                program = converted(loaded, self.precision, self.channels_last)
-                if program.module is None:
-                    return program  # compiled: it runs one batch at a time
-                known[key] = program
-            return known[key]
+            if key in known:
+                return known[key]
+        # Without the lock: what is loaded may be code of the user, which may make pipelines of its own.
+        loaded = load_program(self.model, self.module, self.weights, self._device)
+        program = converted(loaded, self.precision, self.channels_last)
+        if program.module is None:
+            return program  # compiled: it runs one batch at a time
+        with _lock:
+            return known.setdefault(key, program)
 
     def _describe_inputs(self) -> list[TensorSpec]:
         texts = self.inputs
@@ -150,8 +151,9 @@ class TorchInfer(Engine):
             TensorSpec(one.name, one.dtype, one.shape, has_rows and one.has_rows) for one in described or ()
         ]
 
-    def _check_most_rows(self) -> None:
-        most = self._program.most_rows
+    def _suit_rows(self) -> None:
+        """Keep `min` and `max` within what the model was exported for."""
+        least, most = self._program.least_rows, self._program.most_rows
         if most is not None and self.max is not None and self.max > most:
             raise BuildError(
                 f"`max` is `{self.max}`, but the model `{self._program.name}` was exported "
@@ -159,6 +161,8 @@ class TorchInfer(Engine):
                 code="model-batch",
                 help=f"set `max` to {most}, or export the model for more",
             )
+        if self.has_batch_axis and least > 1:
+            self.min = max(self.min or 1, least)
 
     def _most_rows(self) -> int:
         return int(self.max or self.min or 1)
@@ -169,30 +173,28 @@ class TorchInfer(Engine):
         return Running(self._streams, self._device)
 
     def _call(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return flat(self._program.call(*tensors))[1]
+        return self._pick(*flat(self._program.call(*tensors)))
 
-    def _take(self, output: torch.Tensor, inputs: Sequence[torch.Tensor], is_fresh: bool) -> torch.Tensor:
-        """Return an output in memory of its own, where it is wanted; the copy may still be on its way."""
+    def _take(self, output: torch.Tensor) -> torch.Tensor:
+        """Return an output in memory of its own, where it is wanted; the copy may still be on its way.
+
+        Whether the model keeps what it gave cannot be seen: it may be a weight, a state, or an input.
+        """
+        output = output.detach().resolve_conj().resolve_neg()
         if output.is_cuda and not self.keep_on_device:
-            return torch.empty(output.shape, dtype=output.dtype, pin_memory=True).copy_(
-                output, non_blocking=True
-            )
-        memory = output.untyped_storage().data_ptr()
-        is_own = is_fresh and all(memory != one.untyped_storage().data_ptr() for one in inputs)
-        return output.contiguous() if is_own else output.clone(memory_format=torch.contiguous_format)
+            held = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)
+            return held.copy_(output, non_blocking=True)
+        return output.clone(memory_format=torch.contiguous_format)
 
     def _explained(self, error: Exception) -> Exception:
         text = str(error)
         if isinstance(error, torch.OutOfMemoryError):
             return error
-        if "CUDA" in text:
+        if self._device.type == "cuda" and "CUDA error" in text:
             self._broken = f"the GPU has failed: {text.splitlines()[0]}"
             return error
-        lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-        # TorchScript puts the cause behind the code that it ran.
-        line = lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
         return RequestError(
-            f"the model does not run on this input: {line}",
+            f"the model does not run on this input: {telling_line(error)}",
             code="engine-run",
             help="check the values and the shape against what the model was made for",
         )

@@ -2,58 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from hami.engine import TensorSpec
-from hami.errors import BuildError, Error, quoted
+from hami.errors import BuildError, Error, RequestError, quoted
 
 from .device import ELEMENT_TYPES
-from .ports import NAMES, flat
-from .programs import Program
+from .ports import flat, name_of
+from .programs import Program, telling_line
+
+Outputs = list[torch.Tensor]
+Pick = Callable[[list[str] | None, Outputs], Outputs]
 
 # What stands for an extent that may be anything: enough for the usual strides of pictures.
 ANY_EXTENT = 32
 
 
-def describe_outputs(program: Program, inputs: Sequence[TensorSpec], most: int) -> list[TensorSpec]:
+@dataclass(frozen=True)
+class Found:
+    """The outputs of a model: `has_names` where it gives a dict, `is_guess` where it could not be run."""
+
+    specs: list[TensorSpec]
+    has_names: bool = False
+    is_guess: bool = False
+
+
+def describe_outputs(program: Program, inputs: Sequence[TensorSpec], most: int) -> Found:
     """Return the outputs, with -1 for axis 0 where it follows the rows.
 
-    Raises BuildError where the model does not run on zeros of the shapes that it is described with; where
-    extents besides the rows are unknown, that is no error, and one output is assumed.
+    Raises BuildError where the model does not run on zeros of the shapes that it is described with. Where extents
+    besides the rows are unknown that is no error: what its file says is believed, or one output is assumed.
     """
-    is_guess = any(-1 in spec.shape[1:] for spec in inputs)
+    least = program.least_rows
     try:
-        few = _run(program, inputs, 1)
-        many = _run(program, inputs, 2) if most > 1 and _are_dynamic(inputs) else few
+        names, few = _run(program, inputs, least)
+        more = max(least + 1, 2)
+        many = _run(program, inputs, more)[1] if more <= most and _are_dynamic(inputs) else few
+        if len(many) != len(few):
+            raise _refused(program, f"gives {len(few)} outputs for {least} rows, and {len(many)} for {more}")
     except Error:
         raise
     except Exception as error:
-        if program.outputs is not None:
-            return list(program.outputs)
-        if is_guess:
-            return [TensorSpec("output", "float32", (-1,))]
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        if any(-1 in spec.shape[1:] for spec in inputs):
+            known = program.outputs
+            return Found(list(known or [TensorSpec("output", "float32", (-1,))]), is_guess=known is None)
         raise BuildError(
-            f"the model `{program.name}` does not run on zeros of its inputs {_texts(inputs)}: {lines[-1]}",
+            f"the model `{program.name}` does not run on zeros of its inputs {_texts(inputs)}: "
+            f"{telling_line(error)}",
             code="model-run",
             help="describe the inputs in `inputs` as the model takes them",
         ) from error
-    if program.outputs is not None:
-        return list(program.outputs)
-    names, first = few
-    names = names or (["output"] if len(first) == 1 else [f"output_{index}" for index in range(len(first))])
-    return [
-        TensorSpec(name, NAMES[one.dtype], _shape(one, other))
-        for name, one, other in zip(names, first, many[1], strict=True)
-    ]
+    given = names or ["output" if len(few) == 1 else f"output_{index}" for index in range(len(few))]
+    if program.outputs is not None and len(program.outputs) == len(few):
+        given = [spec.name for spec in program.outputs]
+    specs = [_spec(name, one, other) for name, one, other in zip(given, few, many, strict=True)]
+    return Found(specs, has_names=names is not None)
 
 
-def _run(
-    program: Program, inputs: Sequence[TensorSpec], rows: int
-) -> tuple[list[str] | None, list[torch.Tensor]]:
+def _run(program: Program, inputs: Sequence[TensorSpec], rows: int) -> tuple[list[str] | None, Outputs]:
     zeros = [
         torch.zeros(_extents(spec, rows), dtype=ELEMENT_TYPES[spec.dtype], device=program.device)
         for spec in inputs
@@ -72,37 +81,78 @@ def _are_dynamic(inputs: Sequence[TensorSpec]) -> bool:
     return any(spec.shape and spec.shape[0] == -1 for spec in inputs)
 
 
-def _shape(few: torch.Tensor, many: torch.Tensor) -> tuple[int, ...]:
+def _spec(name: str, few: torch.Tensor, many: torch.Tensor) -> TensorSpec:
+    """Describe an output from two runs; where more than axis 0 follows the rows, rows see each other."""
+    kind = name_of(few.dtype, name)
     if few.dim() != many.dim():
-        return tuple(few.shape)
-    return tuple(a if a == b else -1 for a, b in zip(few.shape, many.shape, strict=True))
+        return TensorSpec(name, kind, tuple(few.shape), has_rows=False)
+    shape = tuple(a if a == b else -1 for a, b in zip(few.shape, many.shape, strict=True))
+    return TensorSpec(name, kind, shape, has_rows=-1 not in shape[1:])
 
 
 def _texts(inputs: Sequence[TensorSpec]) -> str:
     return quoted(f"{spec.name}:{spec.dtype}[{'x'.join(map(str, spec.shape))}]" for spec in inputs)
 
 
-def select(
-    found: Sequence[TensorSpec], names: Sequence[Any] | None, model: str
-) -> tuple[list[int], list[TensorSpec]]:
-    """Return the indices and descriptions of the wanted outputs.
+def _refused(program: Program, problem: str) -> BuildError:
+    help = "let it return the same tensors in every run"
+    return BuildError(f"the model `{program.name}` {problem}", code="model-output", help=help)
+
+
+def select(found: Found, names: Sequence[object] | None, model: str) -> tuple[Pick, list[TensorSpec]]:
+    """Return what picks the wanted outputs of a run, and their descriptions.
 
     Names that the model has choose among its outputs; other names are given to all of them, in order. Raises
-    BuildError `model-output` for names that do neither.
+    BuildError `model-output` for names that do neither, or come twice.
     """
+    known = [spec.name for spec in found.specs]
     if names is None:
-        return list(range(len(found))), list(found)
-    known = [spec.name for spec in found]
-    if all(name in known for name in names) and names:
-        wanted = [known.index(name) for name in names]
-        return wanted, [found[index] for index in wanted]
-    if len(names) == len(found) and not any(name in known for name in names):
-        return list(range(len(found))), [
-            TensorSpec(str(name), spec.dtype, spec.shape) for name, spec in zip(names, found, strict=True)
-        ]
-    unknown = next((name for name in names if name not in known), "")
-    raise BuildError(
-        f"the model `{model}` has no output `{unknown}`",
-        code="model-output",
-        help=f"its outputs are {quoted(known)}; name some of these, or give each a new name",
-    )
+        wanted, specs = known, found.specs
+    else:
+        asked = [str(name) for name in names]
+        _check_names(asked, model)
+        if all(name in known for name in asked):
+            wanted, specs = asked, [found.specs[known.index(name)] for name in asked]
+        elif found.is_guess:
+            wanted = known = asked
+            specs = [TensorSpec(name, "float32", (-1,)) for name in asked]
+        elif len(asked) == len(known) and not set(asked) & set(known):
+            wanted = known
+            specs = [
+                TensorSpec(name, spec.dtype, spec.shape, spec.has_rows)
+                for name, spec in zip(asked, found.specs, strict=True)
+            ]
+        else:
+            unknown = next(name for name in asked if name not in known)
+            raise BuildError(
+                f"the model `{model}` has no output `{unknown}`",
+                code="model-output",
+                help=f"its outputs are {quoted(known)}; name some of these, or give each a new name",
+            )
+    return _picker(known, wanted, found.has_names), specs
+
+
+def _check_names(asked: list[str], model: str) -> None:
+    twice = next((name for name in asked if asked.count(name) > 1), None)
+    if not asked or twice is not None:
+        problem = "is empty" if twice is None else f"names `{twice}` twice"
+        help = "name each output once, or leave it out for all of them"
+        raise BuildError(f"`outputs` of the model `{model}` {problem}", code="model-output", help=help)
+
+
+def _picker(known: list[str], wanted: list[str], has_names: bool) -> Pick:
+    """Return a function that takes the outputs of one run, and refuses others than those described."""
+
+    def pick(names: list[str] | None, outputs: Outputs) -> Outputs:
+        if has_names and names is not None and set(wanted) <= set(names):
+            return [outputs[names.index(name)] for name in wanted]
+        if has_names or len(outputs) != len(known):
+            given = quoted(names) if names is not None else f"{len(outputs)} outputs"
+            raise RequestError(
+                f"the model gave {given} in this run, and is described with {quoted(known)}",
+                code="engine-run",
+                help="let it return the same tensors in every run, or name them in `outputs`",
+            )
+        return [outputs[known.index(name)] for name in wanted]
+
+    return pick

@@ -38,8 +38,19 @@ def parse_port(text: Any) -> TensorSpec:
 
 def spec_of(name: str, value: Any) -> TensorSpec:
     """Return what the example value of an exported program says; extents that may vary are -1."""
+    if not isinstance(value, torch.Tensor):
+        message = f"`{name}` of the model is `{type(value).__name__}`, and no array"
+        raise BuildError(message, code="model-type", help="export the model with tensors only")
     shape = tuple(extent if isinstance(extent, int) else -1 for extent in value.shape)
-    return TensorSpec(name, NAMES[value.dtype], shape)
+    return TensorSpec(name, name_of(value.dtype, name), shape)
+
+
+def name_of(kind: torch.dtype, port: str) -> str:
+    """Return numpy's name of an element type. Raises BuildError `model-type` where no array has it."""
+    if kind not in NAMES:
+        message = f"`{port}` of the model has the type `{kind}`, which no array holds"
+        raise BuildError(message, code="model-type", help="convert it inside the model")
+    return NAMES[kind]
 
 
 def flat(outputs: Any) -> tuple[list[str] | None, list[torch.Tensor]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -38,6 +40,7 @@ class Program:
     module: Any = None
     inputs: tuple[TensorSpec, ...] | None = None
     outputs: tuple[TensorSpec, ...] | None = None
+    least_rows: int = 1
     most_rows: int | None = None
 
 
@@ -67,7 +70,7 @@ def load_program(model: str | None, module: str, weights: str | None, device: to
         raise
     except Exception as error:  # what damaged files raise is not documented
         raise BuildError(
-            f"the model file `{path}` does not load as {kind}: {_first_line(error)}",
+            f"the model file `{path}` does not load as {kind}: {telling_line(error)}",
             code="model-load",
             help=f"check that the file is complete, and that torch {torch.__version__} can read it",
         ) from error
@@ -107,7 +110,7 @@ def load_module(name: str, weights: str | None, device: torch.device) -> Program
         found = importlib.import_module(home)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # `:X`, `..x:X`
         raise _bad_module(
             name, f"cannot be loaded: {error}", "check the name, and that it is installed"
         ) from error
@@ -118,14 +121,19 @@ def load_module(name: str, weights: str | None, device: torch.device) -> Program
             made = made()
         except Exception as error:
             raise _bad_module(
-                name, f"raised: {_first_line(error)}", "name a function without arguments"
+                name, f"raised: {telling_line(error)}", "name a function without arguments"
             ) from error
     if not isinstance(made, torch.nn.Module):
         raise _bad_module(
             name, f"is `{type(made).__name__}`", "name an nn.Module, or a function that returns one"
         )
-    if is_shared:  # the program that made it may go on with it
-        made = copy.deepcopy(made)
+    # Named or kept by somebody, who may go on with it; two references are this function's own.
+    if is_shared or sys.getrefcount(made) > 2:
+        try:
+            made = copy.deepcopy(made)
+        except Exception as error:
+            message = f"cannot be copied: {telling_line(error)}"
+            raise _bad_module(name, message, "name a function that makes a new one") from error
     if weights is not None:
         load_weights(made, Path(weights))
     made = made.eval().requires_grad_(False).to(device)
@@ -137,9 +145,10 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
     weights = read_weights(path)
     try:
         module.load_state_dict(weights)
-    except RuntimeError as error:
+    except Exception as error:  # of other keys, shapes, or keys that are no text
+        reasons = "; ".join(line.strip() for line in str(error).splitlines()[1:4]) or str(error)
         raise BuildError(
-            f"the weights `{path}` do not fit `{type(module).__name__}`: {_first_line(error)}",
+            f"the weights `{path}` do not fit `{type(module).__name__}`: {reasons}",
             code="model-weights",
             help="save the weights of the same class",
         ) from error
@@ -156,7 +165,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:
         raise BuildError(
-            f"the weights `{path}` do not load: {_first_line(error)}",
+            f"the weights `{path}` do not load: {telling_line(error)}",
             code="model-load",
             help="save `module.state_dict()` with safetensors or `torch.save`",
         ) from error
@@ -179,24 +188,31 @@ def load_exported(path: Path, device: torch.device) -> Program:
     result = next(node for node in exported.graph.nodes if node.op == "output")
     given = [node.meta.get("val") if hasattr(node, "meta") else None for node in result.args[0]]
     inputs = tuple(spec_of(name, values[name]) for name in exported.graph_signature.user_inputs)
-    signature = exported.graph_signature.output_specs
     outputs = [
         spec_of(spec.arg.name, value)
-        for spec, value in zip(signature, given, strict=True)
+        for spec, value in zip(exported.graph_signature.output_specs, given, strict=True)
         if spec.kind.name == "USER_OUTPUT" and value is not None
     ]
-    module = exported.module().requires_grad_(False)
-    # Outputs of a single tensor have a name of the graph, which nobody chose.
-    names = ["output"] if len(outputs) == 1 else [spec.name for spec in outputs]
+    names = _output_names(exported, len(outputs))
     outputs = [replace(spec, name=name) for spec, name in zip(outputs, names, strict=True)]
-    return Program(
-        str(path), module, device, module, inputs, tuple(outputs), _most_rows(exported, inputs, values)
-    )
+    module = exported.module().requires_grad_(False)
+    least, most = _rows(exported, inputs, values)
+    return Program(str(path), module, device, module, inputs, tuple(outputs), least, most)
+
+
+def _output_names(exported: Any, count: int) -> list[str]:
+    """Return the keys of a dict that the model returns, else numbered names: those of the graph say nothing."""
+    form = exported.call_spec.out_spec
+    if form is not None and form.type is dict and len(form.context) == count:
+        return [str(key) for key in form.context]
+    return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
 
 
 def load_package(path: Path, device: torch.device) -> Program:
     """Load a package of AOTInductor; it is compiled for one kind of device and one precision."""
     inductor: Any = importlib.import_module("torch._inductor")
+    # Read when a package is loaded: without it a wrong shape or type is read past its end.
+    os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")
     index = -1 if device.type == "cpu" else (device.index or 0)
     # Without its own locks, because an instance runs on one thread, and they are in the way of CUDA graphs.
     package = inductor.aoti_load_package(str(path), run_single_threaded=True, device_index=index)
@@ -210,18 +226,18 @@ def load_package(path: Path, device: torch.device) -> Program:
     return Program(str(path), package, device)
 
 
-def _most_rows(exported: Any, inputs: tuple[TensorSpec, ...], values: dict[str, Any]) -> int | None:
+def _rows(exported: Any, inputs: tuple[TensorSpec, ...], values: dict[str, Any]) -> tuple[int, int | None]:
+    """Return the fewest and the most rows that a program was exported for; None: any number."""
     for spec in inputs:
         if spec.shape and spec.shape[0] == -1:
             symbol = values[spec.name].shape[0].node.expr
             found = exported.range_constraints.get(symbol)
-            upper = getattr(found, "upper", None)
-            return (
-                int(upper)
-                if upper is not None and getattr(upper, "is_number", True) and upper < 2**31
-                else None
-            )
-    return None
+            lower, upper = getattr(found, "lower", 1), getattr(found, "upper", None)
+            is_bound = upper is not None and getattr(upper, "is_number", True) and upper < 2**31
+            # torch has 2 for "any": it treats 0 and 1 apart.
+            least = int(lower) if getattr(lower, "is_number", True) and lower > 2 else 1
+            return least, int(upper) if is_bound else None
+    return 1, None
 
 
 def _bad_file(path: Path, problem: str, help: str = "") -> BuildError:
@@ -233,8 +249,14 @@ def _bad_module(name: str, problem: str, help: str) -> BuildError:
     return BuildError(f"the module `{name}` {problem}", code="model-module", help=help)
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def telling_line(error: BaseException) -> str:
+    """Return the one line of an exception's text that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("frame #")]
+    if not lines:
+        return type(error).__name__
+    # TorchScript puts the cause behind the code that it ran.
+    return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
 
 
 LOADERS: dict[str, Callable[[Path, torch.device], Program]] = {

@@ -22,8 +22,10 @@ std::string text_of(PyObject* exception) {
 bool may_rerun(PyObject* exception, const std::string& text) {
   if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError) != 0) return false;
   if (PyErr_GivenExceptionMatches(exception, PyExc_Exception) == 0) return false;
-  return text.find("CUDA") == std::string::npos &&
-         text.find("BrokenProcessPool") == std::string::npos;
+  for (const char* sign : {"CUDA error", "CUDA out of memory", "cudaError", "BrokenProcessPool"}) {
+    if (text.find(sign) != std::string::npos) return false;
+  }
+  return true;
 }
 
 const char* class_of(ErrorKind kind) {

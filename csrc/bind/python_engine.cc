@@ -1,5 +1,6 @@
 #include "bind/python_engine.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/tensor_object.h"
+#include "core/device_arrays.h"
 #include "core/error.h"
 #include "engine/engine_backend.h"
 #include "engine/rows.h"
@@ -21,6 +23,17 @@ namespace {
   throw Error(ErrorKind::kBuild, "engine-description",
               backticked(Py_TYPE(instance.get())->tp_name) + " " + what, help,
               "node `" + instance.node_name() + "`");
+}
+
+bool is_host_error(const std::exception_ptr& error) {
+  if (error == nullptr) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const HostError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 std::string text_of(PyObject* object) {
@@ -94,14 +107,42 @@ void refuse_scalars_with_rows(const PythonInstance& instance,
 }
 
 std::vector<TensorSpec> specs_of(const PythonInstance& instance, const char* name) {
-  const Owned listed = checked(PyObject_GetAttrString(instance.get(), name));
-  const Owned tuple = checked(PySequence_Tuple(listed.get()));
   std::vector<TensorSpec> specs;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
-    specs.push_back(spec_of(instance, PyTuple_GET_ITEM(tuple.get(), i)));
+  const auto error = error_of([&] {
+    const Owned listed = checked(PyObject_GetAttrString(instance.get(), name));
+    const Owned tuple = checked(PySequence_Tuple(listed.get()));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+      specs.push_back(spec_of(instance, PyTuple_GET_ITEM(tuple.get(), i)));
+    }
+  });
+  if (is_host_error(error)) {
+    refuse(instance,
+           "has " + backticked(name) + " that are no list of descriptions: " + describe(error),
+           "set it to a list of `hami.TensorSpec`");
   }
+  if (error != nullptr) std::rethrow_exception(error);
   if (specs.empty()) refuse(instance, "describes no " + backticked(name), "set it in `init`");
   return specs;
+}
+
+void refuse_duplicates(const PythonInstance& instance, const std::vector<TensorSpec>& specs) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (specs[i].name != specs[j].name) continue;
+      refuse(instance, "describes " + backticked(specs[i].name) + " twice",
+             "give every input, and every output, a name of its own");
+    }
+  }
+}
+
+// By the rule of shapes, but for what the engine says is whole.
+void find_rows(EngineDescription& description) {
+  std::vector<std::pair<TensorSpec*, bool>> said;
+  for (auto* specs : {&description.inputs, &description.outputs}) {
+    for (TensorSpec& spec : *specs) said.emplace_back(&spec, spec.has_rows);
+  }
+  engine::find_rows(description);
+  for (const auto& [spec, may_have_rows] : said) spec->has_rows = spec->has_rows && may_have_rows;
 }
 
 std::optional<int64_t> find_count(const PythonInstance& instance, const char* name) {
@@ -132,9 +173,11 @@ Ref<EngineDescription> describe(const PythonInstance& instance) {
   description->outputs = specs_of(instance, "outputs");
   description->fixed_rows = find_count(instance, "fixed_rows");
   description->device = find_device(instance);
-  if (instance.read_flag("finds_rows")) engine::find_rows(*description);
-  refuse_scalars_with_rows(instance, description->inputs);
-  refuse_scalars_with_rows(instance, description->outputs);
+  if (instance.read_flag("finds_rows")) find_rows(*description);
+  for (const auto* specs : {&description->inputs, &description->outputs}) {
+    refuse_scalars_with_rows(instance, *specs);
+    refuse_duplicates(instance, *specs);
+  }
   return description;
 }
 
@@ -162,19 +205,21 @@ class PythonModel final : public engine::Model {
     drain_released();
     const Owned arrays = list_of(inputs);
     const Owned returned = call("run", arrays.get());
-    const Owned results(PySequence_Tuple(returned.get()));
-    if (!results) {
-      PyErr_Clear();
+    // Not any sequence: a lone array is one, and its rows are no outputs.
+    if (!PyList_Check(returned.get()) && !PyTuple_Check(returned.get())) {
       refuse_results(std::string("a `") + Py_TYPE(returned.get())->tp_name + "`");
     }
+    const Owned results = checked(PySequence_Tuple(returned.get()));
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(results.get()));
     if (count != is_whole_.size()) refuse_results(std::to_string(count) + " arrays");
     std::vector<Ref<Tensor>> tensors;
     for (size_t i = 0; i < count; ++i) {
-      tensors.push_back(to_result(PyTuple_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i))));
+      PyObject* const result = PyTuple_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i));
+      tensors.push_back(of_its_own(to_result(result), inputs));
     }
     return tensors;
   }
+  bool may_write_inputs() const noexcept override { return true; }
 
   Ref<Tensor> staging(size_t input, size_t size_bytes) override {
     if (!has_staging_) return nullptr;
@@ -183,14 +228,15 @@ class PythonModel final : public engine::Model {
     if (kept && kept->size_bytes() >= size_bytes) return kept;
     const GilAcquire gil;
     const Owned size = checked(PyLong_FromSize_t(size_bytes));
-    kept = to_result(call("staging", size.get()).get());
-    if (kept->device().is_cpu() && kept->is_contiguous() && kept->size_bytes() >= size_bytes) {
-      return kept;
-    }
-    throw Error(ErrorKind::kBuild, "engine-description",
-                "`staging` of " + type_name() + " gave " + backticked(kept->describe()) + " for " +
-                    std::to_string(size_bytes) + " bytes",
-                "return a contiguous uint8 array of that size in memory of the host");
+    const Owned given = call("staging", size.get());
+    Ref<Tensor> memory = to_tensor(given.get());
+    if (is_fit_for_staging(memory.get(), size_bytes)) return kept = std::move(memory);
+    throw Error(
+        ErrorKind::kBuild, "engine-description",
+        "`staging` of " + type_name() + " gave " + description_of(given.get(), memory.get()) +
+            " for " + std::to_string(size_bytes) + " bytes",
+        "return a new contiguous one-dimensional uint8 array of that size, in memory of the "
+        "host that may be written to");
   }
 
   Ref<Tensor> join(std::span<const engine::DevicePart> parts, int64_t num_rows) override {
@@ -221,6 +267,35 @@ class PythonModel final : public engine::Model {
     Ref<Tensor> tensor = to_tensor(object);
     if (tensor != nullptr) return tensor->contiguous();
     refuse_results(std::string("a `") + Py_TYPE(object)->tp_name + "` among them");
+  }
+
+  // Whether an input can be gathered there, and no other one is.
+  bool is_fit_for_staging(const Tensor* memory, size_t size_bytes) const {
+    if (memory == nullptr || !memory->device().is_cpu() || memory->is_read_only()) return false;
+    if (memory->dtype() != DType{DType::kUInt, 8} || memory->rank() != 1) return false;
+    if (!memory->is_contiguous() || memory->size_bytes() < size_bytes) return false;
+    return std::ranges::none_of(staging_, [&](const Ref<Tensor>& other) {
+      return other != nullptr && other->data() == memory->data();
+    });
+  }
+
+  static std::string description_of(PyObject* given, const Tensor* memory) {
+    if (memory == nullptr) return std::string("a `") + Py_TYPE(given)->tp_name + "`";
+    return backticked(memory->describe()) + (memory->is_read_only() ? ", which is read-only," : "");
+  }
+
+  // A copy of a result that looks into an input, whose memory the next run overwrites.
+  static Ref<Tensor> of_its_own(Ref<Tensor> result, std::span<const Ref<Tensor>> inputs) {
+    const auto address = reinterpret_cast<uintptr_t>(result->data());
+    for (const Ref<Tensor>& input : inputs) {
+      const auto begin = reinterpret_cast<uintptr_t>(input->data());
+      if (address < begin || address >= begin + input->size_bytes()) continue;
+      if (!result->device().is_cpu()) return device_arrays(*result).cast(result, result->dtype());
+      auto copy = Tensor::allocate(result->dtype(), result->shape());
+      result->copy_to(copy->data());
+      return copy;
+    }
+    return result;
   }
 
   [[noreturn]] void refuse_results(const std::string& got) const {
@@ -260,10 +335,14 @@ class PythonEngine final : public engine::EngineBackend {
 };
 
 std::string model_name(const PythonInstance& instance) {
-  const Owned model = instance.trait("model");
-  const Owned text(model ? PyObject_Str(model.get()) : nullptr);
-  PyErr_Clear();
-  return text ? text_of(text.get()) : std::string(Py_TYPE(instance.get())->tp_name);
+  for (const char* name : {"model_name", "model"}) {
+    const Owned model = instance.trait(name);
+    if (!model || model.get() == Py_None) continue;
+    const Owned text(PyObject_Str(model.get()));
+    PyErr_Clear();
+    if (text) return text_of(text.get());
+  }
+  return Py_TYPE(instance.get())->tp_name;
 }
 
 }  // namespace

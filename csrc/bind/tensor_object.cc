@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "bind/dlpack_exchange.h"
 #include "bind/gil.h"
 #include "bind/method.h"
 #include "core/dlpack.h"
@@ -234,6 +235,27 @@ PyObject* numpy_asarray() {
   return found;
 }
 
+// An array for what numpy has no form for, of the library that hami.tensors chooses; its table is
+// used from the second one on.
+PyObject* adopted(const py::object& object, const Ref<Tensor>& tensor) {
+  static std::atomic<const dlpack::ExchangeTable*> table{nullptr};
+  if (const auto* known = table.load(std::memory_order_acquire)) {
+    if (PyObject* array = to_exchange(*known, tensor)) return array;
+  }
+  PyObject* const array = call_tensors("adopt", object.ptr());
+  if (array != nullptr) table.store(exchange_table(Py_TYPE(array)), std::memory_order_release);
+  return array;
+}
+
+Ref<Tensor> settled(Ref<Tensor> tensor, PyObject* object) {
+  if (tensor != nullptr && !tensor->device().is_cpu()) {
+    // From here on any thread may read it, on any stream.
+    Py_XDECREF(call_tensors("settle", object));
+    PyErr_Clear();
+  }
+  return tensor;
+}
+
 }  // namespace
 
 Ref<Tensor> to_tensor(PyObject* object) {
@@ -245,6 +267,9 @@ Ref<Tensor> to_tensor(PyObject* object) {
   Ref<Tensor> tensor;
   if (PyObject_CheckBuffer(object)) {
     tensor = from_buffer(object);
+  } else if (const auto* table = exchange_table(Py_TYPE(object))) {
+    tensor = settled(from_exchange(*table, object), object);
+    if (tensor == nullptr) tensor = from_dlpack(object);
   } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__dlpack__")) {
     tensor = from_dlpack(object);
   }
@@ -254,8 +279,8 @@ Ref<Tensor> to_tensor(PyObject* object) {
 
 PyObject* from_tensor(Ref<Tensor> tensor) {
   const bool is_plain = format_of_dtype(tensor->dtype()) != nullptr && tensor->device().is_cpu();
-  py::object object = py::cast(TensorObject{std::move(tensor)});
-  if (!is_plain) return call_tensors("adopt", object.ptr());
+  py::object object = py::cast(TensorObject{tensor});
+  if (!is_plain) return adopted(object, tensor);
   if (numpy_asarray() == nullptr) return object.release().ptr();
   PyObject* const args[] = {object.ptr()};
   return call_python(numpy_asarray(), args, 1);

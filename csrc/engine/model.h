@@ -23,6 +23,9 @@ class Model {
   // each output, own their memory, share none with the inputs, and are complete.
   virtual std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) = 0;
 
+  // Whether `run` may write to its inputs: they are then copies, even of a lone array.
+  virtual bool may_write_inputs() const noexcept { return false; }
+
   // Memory of the host in which an input is always gathered, at least so large. Null: memory of the
   // runner, where the rows do not lie together already.
   virtual Ref<Tensor> staging(size_t /*input*/, size_t /*size_bytes*/) { return nullptr; }

@@ -36,6 +36,8 @@ void find_rows_of_outputs(EngineDescription& description) {
 }  // namespace
 
 void find_rows(EngineDescription& description) {
+  for (TensorSpec& input : description.inputs) input.has_rows = false;
+  for (TensorSpec& output : description.outputs) output.has_rows = false;
   find_rows_of_inputs(description);
   find_rows_of_outputs(description);
 }

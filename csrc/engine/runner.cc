@@ -124,7 +124,8 @@ Ref<Tensor> Runner::gather(size_t input, std::span<const ItemInputs> group, int6
   if (!first.device().is_cpu()) return gather_on_device(input, group, std::move(shape));
   const size_t size_bytes = static_cast<size_t>(num_elements(shape)) * first.dtype().size_bytes();
   Ref<Tensor> staging = model_->staging(input, size_bytes);
-  if (staging == nullptr && first.size_bytes() == size_bytes && is_readable_in_place(first)) {
+  if (staging == nullptr && !model_->may_write_inputs() && first.size_bytes() == size_bytes &&
+      is_readable_in_place(first)) {
     return reshaped(first, std::move(shape));
   }
   if (staging == nullptr) staging = buffer(input, size_bytes);
@@ -147,7 +148,8 @@ Ref<Tensor> Runner::gather_on_device(size_t input, std::span<const ItemInputs> g
   std::vector<DevicePart> parts;
   for (const ItemInputs& inputs : group) {
     const Tensor& part = *inputs.tensors[input];
-    if (group.size() == 1 && part.is_contiguous() && part.size() == num_elements(shape)) {
+    const bool is_whole = group.size() == 1 && part.size() == num_elements(shape);
+    if (is_whole && !model_->may_write_inputs() && part.is_contiguous()) {
       return reshaped(part, std::move(shape));
     }
     // As it came: the host language knows it by the object that it was made from.

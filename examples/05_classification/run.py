@@ -45,7 +45,8 @@ def reason_against(engine: str) -> str:
     if engine == "AOTInductor" and not (HERE / "models" / "efficientnet_lite0.cpu.pt2").is_file():
         return f"no package yet: python {HERE / 'export.py'} --package"
     if engine == "TensorRT":
-        if not any(importlib.util.find_spec(name) for name in ("tensorrt", "tensorrt_rtx")):
+        packages = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
+        if not any(importlib.util.find_spec(name) for name in packages):
             return "no TensorRT: pip install hami-core[tensorrt]"
         return "" if Path("/dev/nvidia0").exists() else "TensorRT is installed, but there is no NVIDIA GPU"
     return ""
@@ -64,6 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pictures", nargs="*", type=Path, help="pictures instead of the two photographs")
     options = parser.parse_args()
+    for path in options.pictures:
+        if not path.is_file():
+            parser.error(f"`{path}` is no file")
     pictures = {path.name: path.read_bytes() for path in options.pictures}
     pictures = pictures or {name: photo_bytes(name) for name in EXPECTED}
     console = Console()

@@ -68,6 +68,11 @@ def main() -> None:
     parser.add_argument("pages", nargs="*", type=Path, help="pages instead of the one that is made here")
     parser.add_argument("--output", type=Path, default=HERE / "out" / "page.png")
     options = parser.parse_args()
+    for path in options.pages:
+        if not path.is_file():
+            parser.error(f"`{path}` is no file")
+    if options.output.suffix.lower() not in Image.registered_extensions():
+        parser.error(f"`{options.output}` does not end as a picture does: write .png")
     pages = {path.name: path.read_bytes() for path in options.pages} or {"the page": photo_page()}
     with hami.pipe(HERE / "pipeline.toml") as pipe:
         answers = pipe([{"data": page} for page in pages.values()])

@@ -25,29 +25,80 @@ class CatTensor final : public Backend {
   explicit CatTensor(Build&) {}
   Traits traits() const override { return {.is_reentrant = true}; }
 
+  int container_depth() const override { return 1; }
+
   void forward(Batch batch) override {
     std::vector<Item*> items;
     for_each_item(batch, [&](Item& item) {
-      check_rows(TypedDict(item.dict, "CatTensor").get<Tensor>(keys::data), item);
+      check(item);
       items.push_back(&item);
     });
     if (items.empty()) return;
-    const Value whole(concatenate(items));
+    const Value whole = concatenate(items);
     for (Item* item : items) item->set_result(whole);
   }
 
  private:
-  static Ref<Tensor> concatenate(const std::vector<Item*>& items) {
-    Tensor& first = items[0]->data().as_tensor();
-    if (items.size() == 1) return first.contiguous();
+  static void check(const Item& item) {
+    if (!item.data().is(Value::Kind::kTable)) {
+      check_rows(TypedDict(item.dict, "CatTensor").get<Tensor>(keys::data), item);
+      return;
+    }
+    for (const auto& [key, value, written_at] : item.data().as_table().dict) {
+      if (value.is(Value::Kind::kTensor)) {
+        check_rows(value.as_tensor(), item);
+        continue;
+      }
+      throw Error(ErrorKind::kRequest, "request-type",
+                  "`CatTensor` takes arrays, got " + backticked(value.type_name()) + " under " +
+                      backticked(key.text()),
+                  "put an array under every name");
+    }
+  }
+
+  static Value concatenate(const std::vector<Item*>& items) {
+    const Value& first = items[0]->data();
     std::vector<Ref<Tensor>> parts;
-    for (const Item* item : items) {
-      parts.emplace_back(&item->data().as_tensor());
-      check_pair(*parts.back(), first);
+    if (!first.is(Value::Kind::kTable)) {
+      for (const Item* item : items) {
+        if (!item->data().is(Value::Kind::kTensor)) refuse_mixture();
+        parts.emplace_back(&item->data().as_tensor());
+      }
+      return Value(joined(parts));
+    }
+    auto whole = make_ref<Table>();
+    for (const auto& [key, value, written_at] : first.as_table().dict) {
+      parts.clear();
+      for (const Item* item : items) {
+        const bool is_table = item->data().is(Value::Kind::kTable);
+        const Value* part = is_table ? item->data().as_table().dict.find(key) : nullptr;
+        if (part == nullptr ||
+            item->data().as_table().dict.size() != first.as_table().dict.size()) {
+          refuse_mixture();
+        }
+        parts.emplace_back(&part->as_tensor());
+      }
+      whole->dict.put(key, Value(joined(parts)));
+    }
+    return Value(std::move(whole));
+  }
+
+  [[noreturn]] static void refuse_mixture() {
+    throw Error(ErrorKind::kRequest, "tensor-shape",
+                "the requests of a batch do not bring arrays of the same names",
+                "give each of them the same form of `data`");
+  }
+
+  static Ref<Tensor> joined(const std::vector<Ref<Tensor>>& parts) {
+    const Tensor& first = *parts[0];
+    if (parts.size() == 1) return first.contiguous();
+    Shape shape = first.shape();
+    shape[0] = 0;
+    for (const Ref<Tensor>& part : parts) {
+      check_pair(*part, first);
+      shape[0] += part->shape()[0];
     }
     if (!first.device().is_cpu()) return device_arrays(first).concatenate(parts);
-    Shape shape = first.shape();
-    shape[0] = num_rows(items);
     auto whole = Tensor::allocate(first.dtype(), shape);
     char* destination = whole->data_as<char>();
     for (const Ref<Tensor>& part : parts) {
@@ -123,20 +174,37 @@ class ContiguousTensor final : public InlineBackend {
  public:
   explicit ContiguousTensor(Build&) {}
   Traits traits() const override { return {.is_reentrant = true}; }
+  int container_depth() const override { return 1; }
+
   void forward(Batch batch) override {
     for_each_item(batch, [](Item& item) {
-      Tensor& tensor = TypedDict(item.dict, "ContiguousTensor").get<Tensor>(keys::data);
-      item.set_result(tensor.is_contiguous() ? item.data() : Value(tensor.contiguous()));
+      if (!item.data().is(Value::Kind::kTable)) {
+        TypedDict(item.dict, "ContiguousTensor").get<Tensor>(keys::data);
+        item.set_result(contiguous(item.data()));
+        return;
+      }
+      auto parts = make_ref<Table>();
+      for (const auto& [key, value, written_at] : item.data().as_table().dict) {
+        parts->dict.put(key, value.is(Value::Kind::kTensor) ? contiguous(value) : value);
+      }
+      item.set_result(Value(std::move(parts)));
     });
+  }
+
+ private:
+  static Value contiguous(const Value& value) {
+    Tensor& tensor = value.as_tensor();
+    return tensor.is_contiguous() ? value : Value(tensor.contiguous());
   }
 };
 
-HAMI_REGISTER(CatTensor, .family = "tensor",
-              .doc = "Concatenates the rows of all items into one tensor.");
+HAMI_REGISTER(
+    CatTensor, .family = "tensor",
+    .doc = "Concatenates the rows of all items into one tensor, or each array of a dict.");
 HAMI_REGISTER(SplitTensor, .family = "tensor",
               .doc = "Gives each item its rows of the batch tensor.");
 HAMI_REGISTER(ContiguousTensor, .family = "tensor",
-              .doc = "A row-major copy of the array, where it is not one already.");
+              .doc = "A row-major copy of the array, or arrays, where it is not one already.");
 
 }  // namespace
 }  // namespace hami
