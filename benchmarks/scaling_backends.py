@@ -14,8 +14,8 @@ NUM_STEPS = 20_000  # one or two milliseconds of pure Python
 def compute(data: Any) -> Any:
     """Return `data` plus a number that takes long to find."""
     remainder = 0
-    # An int of this call: without the GIL, threads of CPython 3.13 would take turns at counting the references
-    # to a constant that they share, one core's worth of them.
+    # An int of this call: without the GIL, threads of CPython 3.13 take turns at counting the references to a
+    # constant that they share, and two of them are no faster than one.
     modulus = int("1000003")
     for i in range(NUM_STEPS):
         remainder = (remainder * 31 + i) % modulus

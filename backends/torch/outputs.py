@@ -33,8 +33,9 @@ class Found:
 def describe_outputs(program: Program, inputs: Sequence[TensorSpec], most: int) -> Found:
     """Return the outputs, with -1 for axis 0 where it follows the rows.
 
-    Raises BuildError where the model does not run on zeros of the shapes that it is described with. Where extents
-    besides the rows are unknown that is no error: what its file says is believed, or one output is assumed.
+    Raises BuildError where the model does not run on zeros of the shapes that it is described with. Where
+    extents besides the rows are unknown that is no error: what its file says is believed, or one output is
+    assumed.
     """
     least = program.least_rows
     try:

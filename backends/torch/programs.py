@@ -201,7 +201,7 @@ def load_exported(path: Path, device: torch.device) -> Program:
 
 
 def _output_names(exported: Any, count: int) -> list[str]:
-    """Return the keys of a dict that the model returns, else numbered names: those of the graph say nothing."""
+    """Return the keys of a dict that the model returns, else numbers: names of the graph say nothing."""
     form = exported.call_spec.out_spec
     if form is not None and form.type is dict and len(form.context) == count:
         return [str(key) for key in form.context]
