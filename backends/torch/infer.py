@@ -25,6 +25,7 @@ from .ports import flat, parse_port
 from .precision import converted
 from .programs import Program, load_program, telling_line
 from .stream import OwnStreams
+from .threads import use_intra_op_threads
 
 CUDA = 2  # DLPack's code of the device type
 
@@ -56,6 +57,9 @@ class TorchInfer(Engine):
     channels_last = param(False, doc="keep pictures in memory as the tensor cores of a GPU want them")
     cuda_graph = param(True, doc="on a GPU: record the kernels of each batch size once, and replay them")
     keep_on_device = param(False, doc="on a GPU: results stay there for the next backend")
+    intra_op_threads = param(
+        1, min=1, max=1024, doc="threads of one run on the CPU; several instances beat one wide run"
+    )
     has_batch_axis = param(True, doc="whether axis 0 is the batch; false: every item runs alone, as it is")
     # Declared again, so that the model is the first argument.
     max = param(None, type="int", min=1, doc=MAX_ROWS)
@@ -67,6 +71,7 @@ class TorchInfer(Engine):
         self._streams = OwnStreams()
         self._graphs: CudaGraphs | None = None
         self._broken = ""
+        self._thread = 0
         self._program = self._load()
         self.model_name = self._program.name
         self.inputs = self._describe_inputs()
@@ -91,6 +96,9 @@ class TorchInfer(Engine):
 
     def run(self, arrays: list[Any]) -> Sequence[Any]:
         """Run the model on host or device arrays; see hami.engine."""
+        if threading.get_ident() != self._thread:
+            use_intra_op_threads(self.intra_op_threads)
+            self._thread = threading.get_ident()
         tensors = [as_tensor(array) for array in arrays]
         try:
             with self._running():

@@ -5,6 +5,7 @@
 
 #include "core/device_arrays.h"
 #include "core/error.h"
+#include "core/float16.h"
 
 namespace hami {
 namespace {
@@ -64,6 +65,8 @@ void with_type(DType dtype, Call call) {
   if (dtype == DType{DType::kUInt, 32}) return call(uint32_t{});
   if (dtype == DType{DType::kUInt, 64}) return call(uint64_t{});
   if (dtype == DType{DType::kBool, 8}) return call(bool{});
+  if (dtype == DType{DType::kFloat, 16}) return call(Float16{});
+  if (dtype == DType{DType::kBfloat, 16}) return call(Bfloat16{});
   throw Error(ErrorKind::kRequest, "tensor-dtype",
               "there is no conversion from or to " + backticked(dtype.name()),
               "convert the array before the call");

@@ -1,9 +1,12 @@
 // Strided tensors: views, copies and conversions.
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "core/tensor.h"
 
 namespace hami {
@@ -92,8 +95,8 @@ TEST_CASE("a cast converts every element and leaves the right type alone") {
 }
 
 TEST_CASE("a cast that does not exist is the user's error") {
-  const auto halves = Tensor::allocate({DType::kFloat, 16}, {1});
-  CHECK_THROWS_AS(halves->cast(kInt32), const Error&);
+  const auto complex = Tensor::allocate({DType::kComplex, 64}, {1});
+  CHECK_THROWS_AS(complex->cast(kInt32), const Error&);
 }
 
 TEST_CASE("a view is read-only when its base is") {
@@ -101,6 +104,56 @@ TEST_CASE("a view is read-only when its base is") {
   base->set_read_only(true);
   CHECK(base->slice_rows(0, 1)->is_read_only());
   CHECK(base->row(0)->is_read_only());
+}
+
+// --- 16 bits ---
+
+template <class Narrow>
+float through(float number) {
+  return static_cast<float>(Narrow(number));
+}
+
+TEST_CASE("every float16 survives the way to float and back") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = std::bit_cast<Float16>(static_cast<uint16_t>(bits));
+    const float wide = static_cast<float>(half);
+    const auto back = std::bit_cast<uint16_t>(Float16(wide));
+    if (std::isnan(wide)) {
+      CHECK(std::isnan(static_cast<float>(std::bit_cast<Float16>(back))));
+    } else {
+      CHECK(back == bits);
+    }
+  }
+}
+
+TEST_CASE("float16 rounds to nearest, ties to even, and overflows to infinity") {
+  CHECK(through<Float16>(2049) == 2048);
+  CHECK(through<Float16>(2051) == 2052);
+  CHECK(through<Float16>(65504) == 65504);
+  CHECK(through<Float16>(65519.99F) == 65504);
+  CHECK(std::isinf(through<Float16>(65520)));
+  CHECK(std::isinf(through<Float16>(-1e30F)));
+  CHECK(through<Float16>(0x1p-24F) == 0x1p-24F);
+  CHECK(through<Float16>(0x1p-25F) == 0);
+  CHECK(through<Float16>(0x1.8p-24F) == 0x1p-23F);
+  CHECK(std::signbit(through<Float16>(-0.0F)));
+}
+
+TEST_CASE("bfloat16 rounds to nearest, ties to even") {
+  CHECK(through<Bfloat16>(1 + 0x1p-7F) == 1 + 0x1p-7F);
+  CHECK(through<Bfloat16>(1 + 0x1p-8F) == 1);
+  CHECK(through<Bfloat16>(1 + 0x1.8p-7F) == 1 + 0x1p-6F);
+  CHECK(std::isinf(through<Bfloat16>(3.4e38F)));
+  CHECK(std::isnan(through<Bfloat16>(std::bit_cast<float>(0x7F800001U))));
+}
+
+TEST_CASE("arrays are converted to 16 bits and back") {
+  const auto numbers = counting({2, 3});
+  for (const DType narrow : {DType{DType::kFloat, 16}, DType{DType::kBfloat, 16}}) {
+    const auto there = numbers->cast(narrow);
+    CHECK(there->size_bytes() == 12);
+    CHECK(elements(*there->cast(kInt32)) == elements(*numbers));
+  }
 }
 
 TEST_SUITE_END();

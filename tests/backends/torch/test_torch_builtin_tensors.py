@@ -188,10 +188,8 @@ def fixed(model: str, data: Any, **keys: Any) -> Any:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", [*TYPES, "bfloat16"])
 def test_every_type_is_cast_to_the_one_of_the_engine(engine_model: str, device: str, dtype: str) -> None:
-    if dtype == "float16" and device == "cpu":
-        pytest.skip("the core casts no float16 on the CPU, whoever made the array: see the test below")
     tensor = (levels(2, 8) % 2).to(getattr(torch, dtype))
 
     for data in forms_of(tensor, device):
@@ -199,11 +197,19 @@ def test_every_type_is_cast_to_the_one_of_the_engine(engine_model: str, device: 
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_a_cast_that_the_core_does_not_have_is_refused_alike(engine_model: str, dtype: str) -> None:
-    for data in forms_of(normal(2, 8).to(getattr(torch, dtype)), "cpu"):
+def test_narrow_floats_are_rounded_as_torch_rounds_them(dtype: str) -> None:
+    wide = torch.cat([normal(64, 64).flatten() * 10.0**power for power in range(-9, 6)])
+    config = {"backend": "IoC[TorchInfer; FixTensor]", "module": "backends.torch_models:Same"}
+    with hami.pipe({**config, "inputs": [f"x:{dtype}[-1x61440]"]}) as pipe:
+        for data in forms_of(wide[None], "cpu"):
+            assert_same(pipe({"data": data})["result"], wide[None].to(getattr(torch, dtype)), "cpu")
+
+
+def test_a_cast_that_the_core_does_not_have_is_refused_alike(engine_model: str) -> None:
+    for data in forms_of(normal(2, 8).to(torch.complex64), "cpu"):
         with pytest.raises(RequestError) as caught:
             fixed(engine_model, data, request_size=2)
-        assert caught.value.code == "tensor-dtype" and f"`{dtype}`" in caught.value.message
+        assert caught.value.code == "tensor-dtype" and "`complex64`" in caught.value.message
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ class Precise(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # 2049 has no form in float16, and 257 none in bfloat16.
         return x * self.one
+
+
+class Threads(torch.nn.Module):
+    """Tell how many threads an operation would use."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 0 + torch.get_num_threads()
 
 
 def fails() -> torch.nn.Module:
@@ -341,3 +349,21 @@ def test_fix_tensor_casts_to_what_the_model_is_described_with(open_pipe: Any) ->
     futures = [pipe.submit({"data": np.array([value, 1], np.float64)}) for value in range(6)]
     for value, future in enumerate(futures):
         np.testing.assert_array_equal(future.result(30)["result"], floats(2 * value, 2))
+
+
+# --- threads of a run ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_run_uses_its_own_number_of_threads_and_changes_that_of_nobody(open_pipe: Any, count: int) -> None:
+    def in_new_thread() -> int:
+        with ThreadPoolExecutor(1) as executor:
+            return executor.submit(torch.get_num_threads).result()
+
+    before = torch.get_num_threads(), in_new_thread()
+    pipe = open_pipe(
+        module="engine_modules:Threads", inputs=["x:float32[-1x1]"], intra_op_threads=count, instance_num=2
+    )
+    futures = [pipe.submit({"data": floats(1)}) for _ in range(20)]
+    assert {float(future.result(30)["result"][0]) for future in futures} == {count}
+    assert (torch.get_num_threads(), in_new_thread()) == before
