@@ -27,12 +27,7 @@ std::shared_ptr<Backend> create_model_loader(Build& build) {
   std::string known;
   for (size_t i = 0; i < build.num_children(); ++i) {
     const std::string& prefix = build.expr().children[i].prefix;
-    if (lower(prefix) == suffix && !suffix.empty()) {
-      // The loader's own argument is meant for whoever loads.
-      Expr chosen = build.expr().children[i];
-      chosen.params.put(Key::intern("model"), Value::str(model));
-      return hami::build(chosen, build.context());
-    }
+    if (lower(prefix) == suffix && !suffix.empty()) return build.child(i);
     if (prefix.starts_with('.')) known += (known.empty() ? "" : ", ") + backticked(prefix);
   }
   throw Error(

@@ -7,6 +7,7 @@ node registers; `build` then makes the tree that the core gets.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..backend import (
@@ -256,9 +257,7 @@ class NodePlanner:
         self._check_children(expr, declaration)
         params = self._all_values() if declaration.takes_any_key else {}
         params.update(self._own_params(expr, declaration))
-        children = []
-        for child in expr.children:
-            children.append(self.build(child, instances))
+        children = [self.build(self._with_model(expr, child), instances) for child in expr.children]
         num_phase1 = len(expr.phases[0]) if expr.name == "IoC" else 0
         python = declaration.python
         if declaration.takes_plans:
@@ -277,6 +276,13 @@ class NodePlanner:
             condition,
             declaration.is_condition,
         )
+
+    def _with_model(self, expr: Expr, child: Expr) -> Expr:
+        """Hand the arguments of a ModelLoader on to whoever loads."""
+        if expr.name != "ModelLoader" or not expr.args:
+            return child
+        (argument,) = self._bind_arguments(expr, self._declarations[expr.name]).values()
+        return replace(child, given=(*child.given, replace(argument, name="model")))
 
     def refuse_unused_macro_arguments(self) -> None:
         """Refuse a keyword of a macro that none of its backends declares; call after `build`."""

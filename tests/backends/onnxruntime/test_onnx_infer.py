@@ -327,3 +327,30 @@ def test_a_child_of_a_fork_makes_engines_of_its_own(tmp_path):
         print(os.waitpid(child, 0)[1])
     """
     assert run_program(program, str(path)) == "0\n"
+
+
+# --- loaders by suffix -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".ONNX"])
+@pytest.mark.parametrize("form", ["ModelLoader(model='{}')", "ModelLoader('{}')", "ModelLoader"])
+def test_a_model_loader_makes_the_child_of_its_suffix(tmp_path, suffix, form):
+    path = onnx_models.write("double", tmp_path).rename(tmp_path / f"double{suffix}")
+    text = form.format(path) + "[(.trt)LoadTensorrtEngine, (.onnx)OnnxInfer]"
+    node = {"model": str(path)} if form == "ModelLoader" else {}
+    with hami.pipe({"backend": text, **node}) as pipe:
+        np.testing.assert_array_equal(pipe({"data": floats(1, 2)})["result"], [2, 4])
+
+
+@pytest.mark.parametrize("name", ["model.pt", "model", ".onnx", "folder.onnx/model", "model.onnx."])
+def test_a_suffix_that_no_loader_is_for_is_refused(tmp_path, name):
+    with pytest.raises(BuildError, match="no loader is for the suffix") as caught:
+        hami.pipe(f"ModelLoader('{tmp_path}/{name}')[(.onnx)OnnxInfer]")
+    assert caught.value.code == "model-suffix"
+    assert "`.onnx`" in caught.value.help
+
+
+def test_a_loader_without_suffixes_says_how_to_write_them(tmp_path):
+    with pytest.raises(BuildError, match="no loader") as caught:
+        hami.pipe("ModelLoader(model=m.onnx)[OnnxInfer]")
+    assert "(.onnx)Onnx2Tensorrt" in caught.value.help
