@@ -37,11 +37,13 @@ def describe_outputs(program: Program, inputs: Sequence[TensorSpec], most: int) 
     extents besides the rows are unknown that is no error: what its file says is believed, or one output is
     assumed.
     """
-    least = program.least_rows
+    least = max(program.least_rows, program.fewest_probed)
+    more = least + 1
     try:
         names, few = _run(program, inputs, least)
-        more = max(least + 1, 2)
         many = _run(program, inputs, more)[1] if more <= most and _are_dynamic(inputs) else few
+        if program.checked is not None and most > more:
+            _run(program, inputs, most)
         if len(many) != len(few):
             raise _refused(program, f"gives {len(few)} outputs for {least} rows, and {len(many)} for {more}")
     except Error:
@@ -60,6 +62,10 @@ def describe_outputs(program: Program, inputs: Sequence[TensorSpec], most: int) 
     if program.outputs is not None and len(program.outputs) == len(few):
         given = [spec.name for spec in program.outputs]
     specs = [_spec(name, one, other) for name, one, other in zip(given, few, many, strict=True)]
+    if many is few and _are_dynamic(
+        inputs
+    ):  # one run tells as much: what is as long as the batch has its rows
+        specs = [_with_rows(spec, least) for spec in specs]
     return Found(specs, has_names=names is not None)
 
 
@@ -68,7 +74,7 @@ def _run(program: Program, inputs: Sequence[TensorSpec], rows: int) -> tuple[lis
         torch.zeros(_extents(spec, rows), dtype=ELEMENT_TYPES[spec.dtype], device=program.device)
         for spec in inputs
     ]
-    return flat(program.call(*zeros))
+    return flat((program.checked or program.call)(*zeros))
 
 
 def _extents(spec: TensorSpec, rows: int) -> list[int]:
@@ -89,6 +95,12 @@ def _spec(name: str, few: torch.Tensor, many: torch.Tensor) -> TensorSpec:
         return TensorSpec(name, kind, tuple(few.shape), has_rows=False)
     shape = tuple(a if a == b else -1 for a, b in zip(few.shape, many.shape, strict=True))
     return TensorSpec(name, kind, shape, has_rows=-1 not in shape[1:])
+
+
+def _with_rows(spec: TensorSpec, rows: int) -> TensorSpec:
+    if not spec.shape or spec.shape[0] != rows:
+        return spec
+    return TensorSpec(spec.name, spec.dtype, (-1, *spec.shape[1:]), spec.has_rows)
 
 
 def _texts(inputs: Sequence[TensorSpec]) -> str:

@@ -25,13 +25,16 @@ from hami.errors import BuildError
 
 from .ports import spec_of
 
+CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
+
 
 @dataclass(frozen=True)
 class Program:
     """A loaded model. `inputs` and `outputs` are None where it says nothing about them.
 
-    `module` is what can be converted to another precision; None: the program is compiled already. `most_rows`
-    is the largest batch that it was exported for.
+    `module` is what can be converted to another precision; None: the program is compiled already.
+    `least_rows` and `most_rows` are the batches that it was exported for. `checked` is the same for runs that
+    are to find out whether it is described rightly, with `fewest_probed` rows at least.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Program:
     outputs: tuple[TensorSpec, ...] | None = None
     least_rows: int = 1
     most_rows: int | None = None
+    checked: Callable[..., Any] | None = None
+    fewest_probed: int = 1
 
 
 def load_program(model: str | None, module: str, weights: str | None, device: torch.device) -> Program:
@@ -211,11 +216,13 @@ def _output_names(exported: Any, count: int) -> list[str]:
 def load_package(path: Path, device: torch.device) -> Program:
     """Load a package of AOTInductor; it is compiled for one kind of device and one precision."""
     inductor: Any = importlib.import_module("torch._inductor")
-    # Read when a package is loaded: without it a wrong shape or type is read past its end.
-    os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")
     index = -1 if device.type == "cpu" else (device.index or 0)
-    # Without its own locks, because an instance runs on one thread, and they are in the way of CUDA graphs.
-    package = inductor.aoti_load_package(str(path), run_single_threaded=True, device_index=index)
+
+    def load() -> Any:
+        # Without its own locks: an instance runs on one thread, and they are in the way of CUDA graphs.
+        return inductor.aoti_load_package(str(path), run_single_threaded=True, device_index=index)
+
+    package = load()
     compiled_for = package.get_metadata().get("AOTI_DEVICE_KEY", device.type)
     if compiled_for != device.type:
         raise BuildError(
@@ -223,7 +230,29 @@ def load_package(path: Path, device: torch.device) -> Program:
             code="model-device",
             help=f'set `device = "{compiled_for}"`, or compile the model for `{device.type}`',
         )
-    return Program(str(path), package, device)
+    return Program(str(path), package, device, checked=_checking(load), fewest_probed=2)
+
+
+def _checking(load: Callable[[], Any]) -> Callable[..., Any]:
+    """Return a package that looks at what it gets, which one does if it first runs with this variable set.
+
+    Without it an array of another shape or type is read past its end; with it a lone row is refused, because
+    torch takes dynamic extents for at least 2. So it serves for the runs that check a description.
+    """
+    package = load()
+
+    def run(*tensors: torch.Tensor) -> Any:
+        before = os.environ.get(CHECK_INPUTS)
+        os.environ[CHECK_INPUTS] = "1"
+        try:
+            return package(*tensors)
+        finally:
+            if before is None:
+                del os.environ[CHECK_INPUTS]
+            else:
+                os.environ[CHECK_INPUTS] = before
+
+    return run
 
 
 def _rows(exported: Any, inputs: tuple[TensorSpec, ...], values: dict[str, Any]) -> tuple[int, int | None]:

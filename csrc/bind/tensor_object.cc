@@ -65,14 +65,16 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_bytes) 
   return {};
 }
 
+// 64 bits are a C long here, as numpy's int64 is: its `long long` is a type that others do not know.
 const char* format_of_dtype(DType dtype) {
+  static_assert(sizeof(long) == 8);
   switch (dtype.code) {
     case DType::kBool:
       return "?";
     case DType::kInt:
-      return dtype.bits == 8 ? "b" : dtype.bits == 16 ? "h" : dtype.bits == 32 ? "i" : "q";
+      return dtype.bits == 8 ? "b" : dtype.bits == 16 ? "h" : dtype.bits == 32 ? "i" : "l";
     case DType::kUInt:
-      return dtype.bits == 8 ? "B" : dtype.bits == 16 ? "H" : dtype.bits == 32 ? "I" : "Q";
+      return dtype.bits == 8 ? "B" : dtype.bits == 16 ? "H" : dtype.bits == 32 ? "I" : "L";
     case DType::kFloat:
       return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : nullptr;
     case DType::kComplex:

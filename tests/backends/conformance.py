@@ -130,6 +130,7 @@ class EngineConformance:
         data = np.array([[0, 1], [1, 0], [1, 1]], name)
         result = np.asarray(open(f"same_{name}", max=3)({"data": data, "request_size": 3})["result"])
         assert result.dtype == data.dtype
+        assert result.dtype.char == data.dtype.char  # not a twin that other libraries do not know
         np.testing.assert_array_equal(result, data)
 
     # --- memory --------------------------------------------------------------------------------
