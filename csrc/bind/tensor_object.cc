@@ -65,7 +65,8 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_bytes) 
   return {};
 }
 
-// 64 bits are a C long here, as numpy's int64 is: its `long long` is a type that others do not know.
+// 64 bits are a C long here, as numpy's int64 is: its `long long` is a type that others do not
+// know.
 const char* format_of_dtype(DType dtype) {
   static_assert(sizeof(long) == 8);
   switch (dtype.code) {

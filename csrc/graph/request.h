@@ -46,18 +46,26 @@ class Request final : public Timed {
   // --- set by the submitter, read-only afterwards ---
   const std::shared_ptr<Pipeline> pipeline;
   const int region;
+  int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
   Dict input;
   Ref<Object> base;
   int64_t rows = 1;
   int64_t priority = 0;
   TimePoint deadline = TimePoint::max();
-  int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
+  std::shared_ptr<Completion> completion;
+  Ref<ResultStream> stream;  // where the output node's partial results go, if anybody listens
   bool may_run_inline = false;
   // Its one waiter calls `answered.pass()`.
   bool takes_turns = false;
-  std::shared_ptr<Completion> completion;
-  Ref<ResultStream> stream;  // where the output node's partial results go, if anybody listens
+  // Of the dispatcher: the output node has written `output`, which is the answer when every branch
+  // has ended. Small members stand together, since thousands of requests may wait.
+  bool is_collected = false;
 
+ private:
+  enum State : uint8_t { kOpen, kAnswering };
+  std::atomic<State> state_{kOpen};
+
+ public:
   // --- the answer, valid once answered ---
   Dict output;
   std::exception_ptr error;
@@ -96,15 +104,10 @@ class Request final : public Timed {
   std::vector<NodeOutput> kept;
   // How often each Restart has sent it back, by node; only in graphs with one.
   std::unique_ptr<int64_t[]> num_rounds;
-  // The output node has written `output`; it is the answer when every branch has ended.
-  bool is_collected = false;
 
  private:
-  enum State : uint8_t { kOpen, kAnswering };
   bool claim_answer() noexcept;
   void announce() noexcept;
-
-  std::atomic<State> state_{kOpen};
 };
 
 class Visit final : public Task, public PartialSink {
