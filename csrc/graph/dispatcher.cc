@@ -207,7 +207,7 @@ void Dispatcher::end_visits(const Ref<Request>& request, int64_t num_visits) con
   const bool is_last =
       request->num_visits.fetch_sub(num_visits, std::memory_order_acq_rel) == num_visits;
   if (is_last && !request->is_answered()) {
-    if (request->is_collected) {
+    if (request->collected != nullptr) {
       request->succeed();
     } else if (request->is_abandoned()) {
       request->abandon();
@@ -232,8 +232,7 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   if (node.is_output && has_result) {
     Dict output = node.plan->next.empty() ? std::move(visit->carried) : visit->carried;
     merge_written(visit->dict, output);
-    request->output = std::move(output);
-    request->is_collected = true;
+    request->collected = std::make_unique<Dict>(std::move(output));
   }
   const auto& next = node.plan->next;
   for (size_t i = 0; i < next.size(); ++i) {

@@ -21,6 +21,7 @@ void Request::announce() noexcept {
 
 void Request::succeed() noexcept {
   if (!claim_answer()) return;
+  output = std::move(*collected);
   forget_input();  // before the caller wakes
   announce();
 }

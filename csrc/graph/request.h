@@ -57,11 +57,9 @@ class Request final : public Timed {
   bool may_run_inline = false;
   // Its one waiter calls `answered.pass()`.
   bool takes_turns = false;
-  // Of the dispatcher: the output node has written `output`, which is the answer when every branch
-  // has ended. Small members stand together, since thousands of requests may wait.
-  bool is_collected = false;
 
  private:
+  // Here, beside the other small members, since thousands of requests may wait.
   enum State : uint8_t { kOpen, kAnswering };
   std::atomic<State> state_{kOpen};
 
@@ -104,6 +102,10 @@ class Request final : public Timed {
   std::vector<NodeOutput> kept;
   // How often each Restart has sent it back, by node; only in graphs with one.
   std::unique_ptr<int64_t[]> num_rounds;
+  // What the output node wrote; becomes `output` when every branch has ended. Apart from it,
+  // because the caller of a request that has failed meanwhile may look there, and by pointer,
+  // because a request that waits has none.
+  std::unique_ptr<Dict> collected;
 
  private:
   bool claim_answer() noexcept;
