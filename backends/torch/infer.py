@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 
 from hami.backend import param, register
 from hami.engine import MAX_ROWS, MIN_ROWS, Engine, TensorSpec
 from hami.errors import BuildError, Error, RequestError
 
+from .arrays import as_tensor
 from .cuda_graphs import CudaGraphs
 from .device import find_device
 from .outputs import describe_outputs, select
@@ -224,15 +224,6 @@ class Running:
             self._on_stream.__exit__(*exception)
         finally:
             self._inference.__exit__(*exception)
-
-
-def as_tensor(array: Any) -> torch.Tensor:
-    """Return a tensor that shares the array's memory; a copy of one that may only be read."""
-    if isinstance(array, torch.Tensor):
-        return array.detach()
-    if isinstance(array, np.ndarray):
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
-    return torch.from_dlpack(array)
 
 
 def as_array(tensor: torch.Tensor) -> Any:

@@ -17,13 +17,6 @@ Ref<Tensor> array_of(const Owned& result) {
               "copy it to the CPU before the call");
 }
 
-Owned call_tensors(const char* name, const Owned& first, const Owned& second = Owned()) {
-  const Owned module = checked(PyImport_ImportModule("hami.tensors"));
-  const Owned function = checked(PyObject_GetAttrString(module.get(), name));
-  PyObject* const args[] = {first.get(), second.get()};
-  return checked(call_python(function.get(), args, second ? 2 : 1));
-}
-
 class DeviceArraysInPython final : public DeviceArrays {
  public:
   Ref<Tensor> concatenate(std::span<const Ref<Tensor>> parts) const override {
@@ -33,14 +26,14 @@ class DeviceArraysInPython final : public DeviceArrays {
       PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
                       checked(from_value(Value(parts[i]))).detach());
     }
-    return array_of(call_tensors("concatenate", list));
+    return array_of(checked(call_tensors("concatenate", list.get())));
   }
 
   Ref<Tensor> cast(const Ref<Tensor>& tensor, DType dtype) const override {
     const GilAcquire gil;
     const Owned array = checked(from_value(Value(tensor)));
     const Owned name = checked(PyUnicode_FromString(dtype.name().c_str()));
-    return array_of(call_tensors("cast", array, name));
+    return array_of(checked(call_tensors("cast", array.get(), name.get())));
   }
 };
 

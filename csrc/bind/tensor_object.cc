@@ -116,18 +116,6 @@ Ref<Tensor> from_buffer(PyObject* object) {
   return tensor;
 }
 
-// Calls hami.tensors.NAME(object): a new reference, or null with a Python error.
-PyObject* call_tensors(const char* name, PyObject* object) {
-  PyObject* const module =
-      survive_finalization([] { return PyImport_ImportModule("hami.tensors"); });
-  PyObject* const function = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
-  PyObject* const args[] = {object};
-  PyObject* const result = function == nullptr ? nullptr : call_python(function, args, 1);
-  Py_XDECREF(function);
-  Py_XDECREF(module);
-  return result;
-}
-
 // Whether an object that exports DLPack says that it lies on a device.
 bool is_on_device(PyObject* object) {
   PyObject* const ask = PyObject_GetAttrString(object, "__dlpack_device__");
@@ -260,6 +248,18 @@ Ref<Tensor> settled(Ref<Tensor> tensor, PyObject* object) {
 }
 
 }  // namespace
+
+PyObject* call_tensors(const char* name, PyObject* first, PyObject* second) {
+  PyObject* const module =
+      survive_finalization([] { return PyImport_ImportModule("hami.tensors"); });
+  PyObject* const function = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
+  PyObject* const args[] = {first, second};
+  PyObject* const result =
+      function == nullptr ? nullptr : call_python(function, args, second == nullptr ? 1 : 2);
+  Py_XDECREF(function);
+  Py_XDECREF(module);
+  return result;
+}
 
 Ref<Tensor> to_tensor(PyObject* object) {
   // By its type: `isinstance` would ask the object for its `__class__`, which is user code.

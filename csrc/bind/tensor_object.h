@@ -18,6 +18,9 @@ Ref<Tensor> to_tensor(PyObject* object);
 // with a Python error.
 PyObject* from_tensor(Ref<Tensor> tensor);
 
+// Calls hami.tensors.NAME: a new reference, or null with a Python error.
+PyObject* call_tensors(const char* name, PyObject* first, PyObject* second = nullptr);
+
 void define_tensor(pybind11::module_& module);
 
 }  // namespace hami::bind
