@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .backend import Backend, WithPlans, declared_params
+from .errors import Error
 from .event_loop import NodeLoop
 
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ def instantiate(python: Any, params: dict[str, Any], options: dict[str, Any]) ->
         setattr(instance, declared.name, params.get(declared.name, declared.default))
     init = getattr(instance, "init", None)
     if callable(init):
-        init(params, options)
+        try:
+            init(params, options)
+        except Error as error:  # it happened here, unless it names a place
+            if not error.where and "node_name" in options:
+                error.where = f"node `{options['node_name']}`"
+            raise
     return instance
 
 

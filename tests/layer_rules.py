@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "backend": {"params", "errors", "parser", "scheduler", "_core"},
     "conditions": {"backend", "errors"},
     "event_loop": set(),
-    "instances": {"backend", "event_loop", "_core"},
+    "instances": {"backend", "errors", "event_loop", "_core"},
     "event": {"errors", "failures"},
     "process": {"backend", "config", "errors", "_core"},
     "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},

@@ -251,6 +251,22 @@ def test_what_init_raises_reaches_the_caller_of_pipe(error: BaseException) -> No
     assert str(error) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("where", "expected"), [("", "node `first`: own-code"), ("a.py:3", "a.py:3: own-code")]
+)
+def test_an_error_of_ours_raised_by_init_names_its_node_unless_it_names_a_place(
+    where: str, expected: str
+) -> None:
+    class Broken(hami.Backend):
+        def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+            raise hami.BuildError("no such thing", code="own-code", where=where)
+
+    hami.register("Broken", Broken)
+    with pytest.raises(hami.BuildError) as caught:
+        hami.pipe({"first": {"backend": "Broken"}})
+    assert str(caught.value).startswith(f"{expected}: no such thing")
+
+
 def test_a_constructor_that_raises_reaches_the_caller_of_pipe() -> None:
     class Broken(hami.Backend):
         def __init__(self) -> None:
