@@ -26,9 +26,11 @@ MAY_INCLUDE = {
     "engine": {"core", "include"},
     "schedule": {"plan", "core", "include"},
     "graph": {"schedule", "plan", "core", "include"},
-    "bind": {"graph", "schedule", "engine", "plan", "core", "include"},
+    "bind": {"graph", "schedule", "engine", "llm", "kernels", "paged", "plan", "core", "include"},
     "builtin": {"plan", "core", "include"},
     "paged": {"core", "include"},
+    "llm": {"paged", "core", "include"},
+    "kernels": {"core", "include"},
     "backends": {"paged", "engine", "plan", "core", "include"},  # plan: a backend is made from a Build
 }
 
@@ -66,6 +68,7 @@ MAY_IMPORT = {
     },
     "testing": {"pipeline", "plan", "config", "parser", "backend", "tensors", "trace", "errors"},
     "sources": {"backend", "errors"},
+    "llm": {"backend", "errors"},
     "backends": {"backend", "engine", "picture_header", "tensors", "errors"},
 }
 FRONT_MODULES = {"cli", "serve", "bench"}  # may import everything but each other
