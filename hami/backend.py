@@ -71,6 +71,9 @@ NOT_IN_THIS_VERSION = {
     "LLM": "llm",
 }
 
+# Of backends that answer later: the core reads it, not the instance.
+QUEUE_CAPACITY = Param("queue_capacity", "int", 65536, doc="most requests that wait at this node", min=1)
+
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:::|\.)[\w-]+)*")
 _T = TypeVar("_T")
 
@@ -115,6 +118,10 @@ class Backend:
     words what keeps the instance from working for now, for `Pipeline.problems`. A class that `takes_plans`
     gets what stands in its brackets (`min_children` to `max_children` expressions) not as backends but as
     `self.plans`.
+
+    A class with `start(self, item, reply)` instead of `forward` answers later: `start` takes one request over
+    and returns within microseconds (it may be called on a caller's thread); later, on any thread, results are
+    written into `item` and `reply.finish()` or `reply.fail(error)` ends the request. See hami._core.Reply.
     """
 
     batch_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -134,6 +141,12 @@ class Backend:
     def forward(self, batch: list[dict[str, Any]]) -> Any:
         """Run one batch."""
         raise NotImplementedError(f"`{type(self).__name__}` has no `forward`")
+
+
+def answers_later(target: type) -> bool:
+    """Say whether a class has a `start(item, reply)`, and no `forward` of its own."""
+    has_forward = getattr(target, "forward", Backend.forward) is not Backend.forward
+    return callable(getattr(target, "start", None)) and not has_forward
 
 
 @dataclass(frozen=True)
@@ -178,6 +191,9 @@ def _register(name: str, target: Any) -> Any:
         scheduler.add(name, target)
         return target
     is_class = isinstance(target, type) or inspect.isroutine(target)
+    if is_class and answers_later(target):
+        store(name, target, declaration_of(name, target))
+        return target
     if not inspect.isroutine(target) and not callable(getattr(target, "forward", None)):
         raise refuse(name, f"`{name}` has no method `forward`", "define `def forward(self, batch)`")
     _check_traits(name, target)
@@ -242,14 +258,16 @@ def declaration_of(name: str, target: Any) -> Declaration:
     has_init = callable(getattr(target, "init", None)) and getattr(target, "init", None) is not Backend.init
     takes_any_key = has_init and not params
     takes_plans = getattr(target, "takes_plans", False)
+    is_operator = answers_later(target)
     return Declaration(
         name,
         doc,
         family,
         extra,
-        params,
+        (*params, QUEUE_CAPACITY) if is_operator else params,
         min_children=getattr(target, "min_children", 1) if takes_plans else 0,
         max_children=getattr(target, "max_children", 1) if takes_plans else 0,
+        is_operator=is_operator,
         takes_plans=takes_plans,
         takes_any_key=takes_any_key,
         python=target,

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .backend import Backend, WithPlans, declared_params
+from .backend import Backend, WithPlans, answers_later, declared_params
 from .errors import Error
 from .event_loop import NodeLoop
 
@@ -73,6 +73,11 @@ def _hand_over_storage(instance: Any, storage: KVStorage | None) -> None:
 def is_async(forward: Any) -> bool:
     """Say whether `forward` is a coroutine function, which runs on the event loop of its node."""
     return inspect.iscoroutinefunction(forward)
+
+
+def is_deferred(instance: Any) -> bool:
+    """Say whether the object answers later: it has a `start`, and no `forward` of its own."""
+    return answers_later(type(instance))
 
 
 def end(node: str, instance: Any, loop: NodeLoop | None) -> None:

@@ -9,6 +9,7 @@
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
 #include "bind/python_backend.h"
+#include "bind/python_deferred.h"
 #include "bind/python_order.h"
 #include "bind/tensor_object.h"
 #include "core/library_locator.h"
@@ -37,6 +38,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   define_tensor(module);
   define_pipeline(module);
   define_kv_storage(module);
+  define_reply(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 

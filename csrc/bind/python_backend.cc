@@ -13,6 +13,7 @@
 #include "bind/item_dict.h"
 #include "bind/owned.h"
 #include "bind/python_condition.h"
+#include "bind/python_deferred.h"
 #include "bind/python_engine.h"
 #include "bind/python_instance.h"
 #include "core/error.h"
@@ -216,6 +217,8 @@ std::shared_ptr<Backend> create_python_backend(Build& build) {
   std::shared_ptr<Backend> backend;
   if (is_engine(*instance)) {
     backend = create_python_engine(build, std::move(instance));
+  } else if (is_deferred(*instance)) {
+    backend = create_python_deferred(build, std::move(instance));
   } else {
     backend = std::make_shared<PythonBackend>(build, std::move(instance));
   }

@@ -22,6 +22,11 @@ bool ResultStream::push(Value value) {
   return true;
 }
 
+bool ResultStream::has_room() const {
+  std::lock_guard lock(mutex_);
+  return buffer_.size() < kCapacity || has_ended_;
+}
+
 void ResultStream::end() noexcept {
   Wakeup wakeup;
   {

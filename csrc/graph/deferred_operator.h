@@ -1,0 +1,112 @@
+// `DeferredOperator`: a node that takes requests one by one and answers each later, in any order
+// and on any thread, such as a backend that batches continuously. Requests wait inside without a
+// thread of ours. How many may be inside is `queue_capacity`, as at any node.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/latency_histogram.h"
+#include "graph/pipeline.h"
+#include "graph/request.h"
+#include "plan/build.h"
+#include "schedule/operator.h"
+
+namespace hami {
+
+class DeferredOperator : public Operator {
+ public:
+  // One request inside. It ends once: by whoever owes the answer, or by the end of the pipeline.
+  // Any thread may call anything at any time, with no lock held, not even that of the host
+  // language.
+  class Stay final : public RefCounted {
+   public:
+    Stay(DeferredOperator& owner, Visit& visit);
+
+    // Somebody still waits for the answer.
+    bool is_wanted() const noexcept;
+    // There is a place for a partial result. Without a listener there always is.
+    bool has_room() const;
+    // Passes a partial result on; waits while there is no room. False when nobody wants the rest.
+    bool emit(Value partial) const;
+    // Ends it with what `fill` writes into the item. False when it has ended before.
+    template <class Fill>
+    bool finish(Fill fill) {
+      Visit* const visit = take();
+      if (visit == nullptr) return false;
+      try {
+        fill(*visit);
+      } catch (...) {
+        visit->error = std::current_exception();
+      }
+      owner_.end(*this, *visit);
+      return true;
+    }
+    bool fail(std::exception_ptr error);
+
+   private:
+    friend class DeferredOperator;
+    Visit* take() noexcept { return visit_.exchange(nullptr, std::memory_order_acq_rel); }
+
+    DeferredOperator& owner_;
+    const std::shared_ptr<Pipeline> pipeline_;  // keeps the owner alive
+    const Ref<Request> request_;
+    const Ref<ResultStream> stream_;  // null when nobody listens
+    const TimePoint arrival_;
+    std::atomic<Visit*> visit_;
+  };
+
+  explicit DeferredOperator(Build& build);
+
+  void start(std::span<Task* const> tasks) override;
+  bool start_bounded(std::span<Task* const> tasks) override;
+  bool reserve(size_t num_tasks) override;
+  void cancel_reservation(size_t num_tasks) override { leave(num_tasks); }
+  void start_reserved(std::span<Task* const> tasks) override;
+  bool has_room() const noexcept override;
+  void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
+  void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
+  void reconsider() noexcept override;
+  void close() noexcept override;
+  void add_stats(std::vector<NodeStats>& all) const override;
+
+ protected:
+  // Takes a request over; what it throws is the answer. The item is the callee's until the stay has
+  // ended.
+  virtual void begin(Ref<Stay> stay, Item& item) = 0;
+
+  const std::string& node_name() const noexcept { return node_name_; }
+
+ private:
+  void start_one(Visit& visit);
+  void end(Stay& stay, Visit& visit) noexcept;
+  void leave(size_t num_tasks) noexcept;
+  bool has_room_downstream() const noexcept;
+
+  const std::string node_name_;
+  const std::string backend_name_;
+  const int64_t capacity_;
+  std::vector<Operator*> upstreams_;
+  std::vector<Operator*> downstreams_;
+
+  mutable std::mutex mutex_;
+  struct ByAddress {
+    bool operator()(const Ref<Stay>& left, const Ref<Stay>& right) const noexcept {
+      return std::less<>()(left.get(), right.get());
+    }
+  };
+  std::set<Ref<Stay>, ByAddress> inside_;  // whom `close` must answer
+  LatencyHistogram run_;
+  bool is_closed_ = false;
+
+  std::atomic<int64_t> num_here_{0};
+  std::atomic<int64_t> num_answered_{0};
+  std::atomic<int64_t> num_failed_{0};
+};
+
+}  // namespace hami
