@@ -61,10 +61,13 @@ __all__ = [
 # The compiled core is loaded with the first pipeline, so that checking a file needs none of it; the others
 # with their first use.
 _HOMES = {
+    "AsyncLLM": ".backends.llm",
     "Dict": ".event",
     "Engine": ".engine",
     "Event": ".event",
+    "LLM": ".backends.llm",
     "Pipeline": ".pipeline",
+    "SamplingParams": ".backends.llm",
     "TensorSpec": ".engine",
     "pipe": ".pipeline",
     "source": ".sources",

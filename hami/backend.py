@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Families of Python backends: imported when a text names one of their classes.
 FAMILY_MODULES = {
     "image": "hami.backends.image",
+    "llm": "hami.backends.llm",
     "process": "hami.process",
     "sources": "hami.sources",
     "tensorrt": "hami.backends.tensorrt",
@@ -46,6 +47,7 @@ FAMILY_CLASSES = {
         "ToTensor",
         "EncodeImage",
     ),
+    "llm": ("ContinuousBatching", "Detokenize", "LLM", "Tokenize"),
     "process": ("ProcessPool",),
     "sources": ("FileSource", "RandomSampleQueue", "Source", "UniformSample"),
     "tensorrt": ("LoadTensorrtEngine", "Onnx2Tensorrt", "TensorrtInferTensor"),
@@ -66,10 +68,7 @@ FAMILY_CLASSES = {
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
 # Names that texts of the family use and this version does not bring.
-NOT_IN_THIS_VERSION = {
-    "ContinuousBatching": "llm",
-    "LLM": "llm",
-}
+NOT_IN_THIS_VERSION: dict[str, str] = {}
 
 # Of backends that answer later: the core reads it, not the instance.
 QUEUE_CAPACITY = Param("queue_capacity", "int", 65536, doc="most requests that wait at this node", min=1)

@@ -54,11 +54,12 @@ class Reply {
 
   bool is_wanted() const { return !birth_.is_in_child() && stay_->is_wanted(); }
   bool has_room() const { return birth_.is_in_child() || stay_->has_room(); }
-  bool emit(const py::object& partial) const {
+  bool is_streamed() const { return !birth_.is_in_child() && stay_->is_streamed(); }
+  bool emit(const py::object& partial, bool is_last) const {
     if (birth_.is_in_child()) return false;
     Value value = to_value(partial.ptr(), container_depth_);
     const GilRelease no_gil;
-    return stay_->emit(std::move(value));
+    return stay_->emit(std::move(value), is_last);
   }
   bool finish() { return end(nullptr); }
   bool fail(const py::object& error) {
@@ -154,9 +155,11 @@ void define_reply(py::module_& module) {
                              "Whether somebody still waits for the answer.")
       .def_property_readonly("has_room", method(&Reply::has_room),
                              "Whether `emit` would not wait now.")
-      .def("emit", method(&Reply::emit), py::arg("partial"),
-           "Passes a partial result on; waits while the consumer is 64 behind. False when nobody "
-           "wants the rest.")
+      .def_property_readonly("is_streamed", method(&Reply::is_streamed),
+                             "Whether somebody listens to partial results.")
+      .def("emit", method(&Reply::emit), py::arg("partial"), py::arg("is_last") = false,
+           "Passes a partial result on; waits while the consumer is 64 behind, unless it is the last "
+           "one. False when nobody wants the rest.")
       .def("finish", method(&Reply::finish),
            "Answers with what was written into the item. False when it was answered before.")
       .def("fail", method(&Reply::fail), py::arg("error"),

@@ -33,9 +33,10 @@ bool DeferredOperator::Stay::is_wanted() const noexcept {
 
 bool DeferredOperator::Stay::has_room() const { return !stream_ || stream_->has_room(); }
 
-bool DeferredOperator::Stay::emit(Value partial) const {
+bool DeferredOperator::Stay::emit(Value partial, bool is_last) const {
   if (!is_wanted()) return false;
-  return !stream_ || stream_->push(std::move(partial));
+  if (!stream_) return true;
+  return is_last ? stream_->push_last(std::move(partial)) : stream_->push(std::move(partial));
 }
 
 bool DeferredOperator::Stay::fail(std::exception_ptr error) {

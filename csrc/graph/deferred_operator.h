@@ -32,8 +32,11 @@ class DeferredOperator : public Operator {
     bool is_wanted() const noexcept;
     // There is a place for a partial result. Without a listener there always is.
     bool has_room() const;
-    // Passes a partial result on; waits while there is no room. False when nobody wants the rest.
-    bool emit(Value partial) const;
+    // Somebody listens to partial results.
+    bool is_streamed() const noexcept { return static_cast<bool>(stream_); }
+    // Passes a partial result on; waits while there is no room, unless it is the last one. False when
+    // nobody wants the rest.
+    bool emit(Value partial, bool is_last = false) const;
     // Ends it with what `fill` writes into the item. False when it has ended before.
     template <class Fill>
     bool finish(Fill fill) {

@@ -10,10 +10,17 @@ void ResultStream::Wakeup::run() const {
 }
 
 bool ResultStream::push(Value value) {
-  Wakeup wakeup;
   {
     std::unique_lock lock(mutex_);
     has_room_.wait(lock, [this] { return buffer_.size() < kCapacity || has_ended_; });
+  }
+  return push_last(std::move(value));  // one producer: nobody takes the room meanwhile
+}
+
+bool ResultStream::push_last(Value value) {
+  Wakeup wakeup;
+  {
+    const std::lock_guard lock(mutex_);
     if (has_ended_) return false;
     buffer_.push_back(std::move(value));
     wakeup = std::exchange(wakeup_, {});

@@ -1,0 +1,113 @@
+"""Beam search over the engine: the `beam_width` likeliest continuations of a prompt, kept side by side.
+
+A beam is a sequence of the scheduler; a beam that continues in several ways forks, one that continues in none is
+dropped, and pages are shared until somebody writes. The score of a hypothesis is the sum of its log-probabilities
+over its length to the power of `length_penalty` (Wu et al. 2016, without their coverage term and with the plain
+length, as the field does it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .sampling import SamplingParams
+
+
+@dataclass(eq=False)
+class Beam:
+    """One hypothesis; `sequence` is -1 once it has ended."""
+
+    sequence: int
+    token_ids: list[int] = field(default_factory=list)
+    logprob: float = 0.0
+    finish_reason: str = ""
+    stop_reason: int | None = None
+
+    def score(self, length_penalty: float) -> float:
+        """Return what hypotheses are compared by."""
+        return float(self.logprob / max(len(self.token_ids), 1) ** length_penalty)
+
+
+class BeamSearch:
+    """The beams of one request; `stops` are the token ids that end a hypothesis."""
+
+    def __init__(self, params: SamplingParams, stops: set[int], sequence: int) -> None:
+        self._params = params
+        self._stops = stops
+        self._next: list[Beam] = []
+        self.width = int(params.beam_width or 1)
+        self.live = [Beam(sequence)]
+        self.ended: list[Beam] = []
+
+    def propose(self, logits: Mapping[int, torch.Tensor]) -> list[tuple[int, int]] | None:
+        """Return (parent sequence, token) for each beam of the next round, to be settled.
+
+        `logits` has one row [vocabulary] for each beam that may sample in this step. Beams advance together:
+        None while one of them is missing.
+        """
+        if any(beam.sequence not in logits for beam in self.live):
+            return None
+        self._next = []
+        for logprob, parent, token in self._candidates(logits):
+            beam = Beam(parent.sequence, [*parent.token_ids, token], logprob)
+            if token not in self._stops:
+                self._next.append(beam)
+            elif len(beam.token_ids) > self._params.min_tokens:
+                beam.finish_reason, beam.stop_reason, beam.sequence = "stop", token, -1
+                self._end(beam)
+            if len(self._next) == self.width:
+                break
+        return [(beam.sequence, beam.token_ids[-1]) for beam in self._next]
+
+    def settle(self, settled: list[tuple[int, str]]) -> bool:
+        """Learn which sequences the beams have become, and why they ended. Returns whether the search is over."""
+        self.live = []
+        for beam, (sequence, reason) in zip(self._next, settled, strict=True):
+            beam.sequence = sequence
+            if reason:
+                beam.finish_reason, beam.sequence = reason, -1
+                self._end(beam)
+            else:
+                self.live.append(beam)
+        return self._is_over()
+
+    def best(self, reason: str) -> list[Beam]:
+        """Return the `n` best hypotheses, the best first; those that live end with `reason`."""
+        for beam in self.live:
+            beam.finish_reason = reason
+            self._end(beam)
+        self.live = []
+        return self.ended[: self._params.n]
+
+    def _candidates(self, logits: Mapping[int, torch.Tensor]) -> list[tuple[float, Beam, int]]:
+        # Twice the width: half of them may end here, and the other half goes on.
+        found: list[tuple[float, Beam, int]] = []
+        for beam in self.live:
+            logprobs = torch.log_softmax(logits[beam.sequence].float(), dim=-1)
+            top = torch.topk(logprobs, min(2 * self.width, logprobs.numel()))
+            found += [
+                (beam.logprob + value, beam, token)
+                for value, token in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+            ]
+        found.sort(key=lambda candidate: -candidate[0])
+        return found[: 2 * self.width]
+
+    def _end(self, beam: Beam) -> None:
+        self.ended.append(beam)
+        self.ended.sort(key=lambda each: -each.score(self._params.length_penalty))
+        del self.ended[self.width :]
+
+    def _is_over(self) -> bool:
+        if not self.live:
+            return True
+        if len(self.ended) < self.width:
+            return False
+        if self._params.early_stopping:
+            return True
+        penalty = self._params.length_penalty
+        return max(beam.score(penalty) for beam in self.live) <= self.ended[-1].score(penalty)

@@ -1,0 +1,203 @@
+"""Language models as nodes of a pipeline: `LLM` whole, and taken apart as Tokenize, ContinuousBatching, Detokenize.
+
+A request is a dict with the prompt in `data`, and, if wanted, `sampling` (a dict or SamplingParams), `salt`,
+`user`, `priority`, and `stream`: what the partial results are, `text` (default), `token_ids` or `full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import hami
+from hami.errors import RequestError
+from hami.params import ParamSlot
+
+from .engine import Engine
+from .jobs import Job
+from .loading import load_engine
+from .outputs import Generation, Update, as_dict
+from .sampling import SamplingParams
+from .settings import SETTINGS, EngineSettings
+from .tokenizer import Tokenizer, load_tokenizer
+from .weights import find_model, open_weights
+
+if TYPE_CHECKING:
+    from hami._core import Reply
+
+STREAMS = ("text", "token_ids", "full")
+
+_C = TypeVar("_C", bound=type)
+
+
+def _with_settings(backend: _C) -> _C:
+    """Declare the settings of an engine as parameters of a backend."""
+    for name, setting in SETTINGS.items():
+        slot = ParamSlot(setting)
+        slot.__set_name__(backend, name)
+        setattr(backend, name, slot)
+    return backend
+
+
+class _Answer:
+    """Carries a generation into the item of a request."""
+
+    def __init__(self, item: dict[str, Any], reply: Reply, stream: str, gives_text: bool) -> None:
+        self._item = item
+        self._reply = reply
+        self._stream = stream
+        self._gives_text = gives_text
+
+    def is_wanted(self) -> bool:
+        return self._reply.is_wanted
+
+    def has_room(self) -> bool:
+        return self._reply.has_room
+
+    def on_update(self, update: Update, is_last: bool) -> None:
+        if self._stream == "full":
+            self._reply.emit(as_dict(update), is_last)
+        elif self._stream == "token_ids" or not self._gives_text:
+            if update.token_ids:
+                self._reply.emit(update.token_ids, is_last)
+        elif update.text:
+            self._reply.emit(update.text, is_last)
+
+    def on_end(self, generation: Generation) -> None:
+        outputs = generation.outputs
+        columns = {
+            "result": [each.text if self._gives_text else each.token_ids for each in outputs],
+            "token_ids": [each.token_ids for each in outputs],
+            "finish_reason": [each.finish_reason for each in outputs],
+            "logprobs": [_plain(each.logprobs) for each in outputs],
+        }
+        for key, values in columns.items():
+            self._item[key] = values[0] if len(values) == 1 else values
+        self._item["usage"] = as_dict(generation.usage)
+        self._item["timing"] = as_dict(generation.timing)
+        if generation.prompt_logprobs is not None:
+            self._item["prompt_logprobs"] = _plain(generation.prompt_logprobs)
+        self._reply.finish()
+
+    def on_error(self, error: BaseException) -> None:
+        self._reply.fail(error)
+
+
+def _plain(logprobs: Any) -> Any:
+    """Return log-probabilities as plain lists and dicts."""
+    if logprobs is None:
+        return None
+    return [
+        None if place is None else {token: asdict(value) for token, value in place.items()}
+        for place in logprobs
+    ]
+
+
+@_with_settings
+class _Generates(hami.Backend):
+    """What the nodes with an engine have in common."""
+
+    model = hami.param(type="path", doc="a Hugging Face folder, or a GGUF file")
+    sampling = hami.param(None, type="any", doc="SamplingParams of requests that bring none, as a table")
+
+    gives_text = True
+
+    def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+        node = options.get("node_name", "llm")
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        self._defaults = _sampling_of(self.sampling, {})
+        self._engine: Engine = load_engine(self.model, EngineSettings.from_keywords(f"node `{node}`", settings), node)
+
+    def start(self, item: dict[str, Any], reply: Reply) -> None:
+        stream = item.get("stream", "text")
+        if stream not in STREAMS:
+            raise RequestError(
+                f"`stream` is `{stream!r}`", code="llm-stream", help=f"use one of {', '.join(STREAMS)}"
+            )
+        job = Job(
+            self._engine.vocabulary.prompt_ids(item.get("data")),
+            SamplingParams(**_sampling_of(item.get("sampling"), self._defaults)),
+            _Answer(item, reply, stream, self.gives_text),
+            is_streamed=reply.is_streamed,
+            priority=item.get("priority", 0),
+            salt=str(item.get("salt", "")),
+            user=str(item.get("user", "")),
+        )
+        self._engine.submit(job)
+
+    def problem(self) -> str:
+        return self._engine.problem()
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def _sampling_of(given: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    if given is None:
+        return dict(defaults)
+    if isinstance(given, SamplingParams):
+        return given.given()
+    if isinstance(given, Mapping):
+        return {**defaults, **given}
+    raise RequestError(
+        f"`sampling` is a `{type(given).__name__}`",
+        code="llm-sampling",
+        help='use a dict such as `{"temperature": 0.7, "max_tokens": 64}`, or hami.SamplingParams',
+    )
+
+
+@hami.register("LLM")
+class LanguageModel(_Generates):
+    """Answers prompts (texts, chats, or token ids) with the text that a language model generates."""
+
+
+@hami.register("ContinuousBatching")
+class ContinuousBatching(_Generates):
+    """Continues token ids with a language model; requests join and leave a running batch at every step."""
+
+    gives_text = False
+
+
+class _KnowsTokens(hami.Backend):
+    model = hami.param(type="path", doc="a Hugging Face folder, or a GGUF file")
+    is_reentrant = True
+    group_by = "none"
+
+    def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+        place = find_model(self.model)
+        config, weights, file = open_weights(place)
+        try:
+            self._tokenizer: Tokenizer = load_tokenizer(config, file or place)
+        finally:
+            weights.close()
+
+
+@hami.register("Tokenize")
+class Tokenize(_KnowsTokens):
+    """Turns a text, or a chat (a list of messages), into the token ids of a model."""
+
+    def forward(self, batch: list[dict[str, Any]]) -> None:
+        for item in batch:
+            data = item["data"]
+            try:
+                encode = self._tokenizer.encode if isinstance(data, str) else self._tokenizer.encode_chat
+                item["result"] = encode(data)
+            except Exception as error:
+                item["error"] = error
+
+
+@hami.register("Detokenize")
+class Detokenize(_KnowsTokens):
+    """Turns the token ids of a model into text."""
+
+    skip_special_tokens = hami.param(True, doc="leave out tokens that stand for no text")
+
+    def forward(self, batch: list[dict[str, Any]]) -> None:
+        for item in batch:
+            try:
+                item["result"] = self._tokenizer.decode(
+                    item["data"], skip_special_tokens=self.skip_special_tokens, continues=True
+                )
+            except Exception as error:
+                item["error"] = error

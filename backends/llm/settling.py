@@ -1,0 +1,266 @@
+"""What becomes of the logits of a step: tokens, forks, ends, and news for those who wait.
+
+The `Settler` keeps the jobs of an engine by the sequences that the scheduler made of them. It belongs to the
+engine's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from hami.errors import Error, RequestError
+
+from .beams import BeamSearch
+from .jobs import Branch, Job
+from .outputs import Completion
+from .prompt_logprobs import note_prompt_logprobs
+from .sampler import Sampler
+
+if TYPE_CHECKING:
+    from hami._core import LlmScheduler, StepPlan
+
+    from .vocabulary import Vocabulary
+
+HOLD = -1
+"""Committed instead of a token: the sequence samples again in the next step."""
+
+
+class Settler:
+    """The jobs inside, and how a step changes them."""
+
+    def __init__(self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int) -> None:
+        self._scheduler = scheduler
+        self._vocabulary = vocabulary
+        self._sampler = Sampler(vocabulary)
+        self._seed = seed
+        self._num_admitted = 0
+        self._jobs: dict[int, Job] = {}  # by sequence, as the next
+        self._branches: dict[int, Branch] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether a job is inside."""
+        return bool(self._jobs)
+
+    # --- arrival and early ends ---
+
+    def admit(self, job: Job) -> None:
+        """Give a job to the scheduler; what that refuses goes to the listener."""
+        params = job.params
+        job.seed = params.seed if params.seed is not None else self._seed + self._num_admitted
+        self._num_admitted += 1
+        stops = self._vocabulary.stop_ids(params)
+        try:
+            text = self._vocabulary.text_stream(params)
+            sequence = self._scheduler.add(
+                job.prompt,
+                max_tokens=params.max_tokens,
+                min_tokens=params.min_tokens,
+                stop_ids=[] if params.beam_width else sorted(stops),
+                width=params.beam_width or params.n,
+                priority=job.priority,
+                salt=job.salt,
+                user=job.user,
+                prompt_logits=params.prompt_logprobs is not None,
+            )
+        except (Error, ValueError, TypeError, OverflowError) as error:
+            job.listener.on_error(error)
+            return
+        self._jobs[sequence] = job
+        if params.prompt_logprobs is not None:
+            job.prompt_logprobs = [None] * len(job.prompt)
+        if params.beam_width:
+            job.beams = BeamSearch(params, stops, sequence)
+        else:
+            self._add_branch(job, sequence, 0, text)
+
+    def _add_branch(self, job: Job, sequence: int, index: int, text: Any) -> None:
+        completion = Completion(index, logprobs=None if job.params.logprobs is None else [])
+        state = self._sampler.row_state(job.params, job.prompt, job.seed, index)
+        job.live.append(Branch(job, sequence, completion, state, text))
+        self._branches.setdefault(sequence, job.live[-1])
+
+    def drop_unwanted(self) -> None:
+        """Abort the jobs that nobody waits for."""
+        for job in self._all_jobs():
+            if not job.listener.is_wanted():
+                self.abort(job)
+
+    def abort(self, job: Job) -> None:
+        """End a job with what it has. One that is not inside is left alone."""
+        if job.beams is not None:
+            self._end_beams(job, "abort")
+        for branch in list(job.live):
+            self._scheduler.abort(branch.sequence)
+            self._end_branch(branch, "abort")
+
+    def fail(self, job: Job, error: BaseException) -> None:
+        """End a job with an error; what it computed may be wrong, so that nobody shares it."""
+        for sequence in [sequence for sequence, owner in self._jobs.items() if owner is job]:
+            self._scheduler.fail(sequence)
+            self._forget(sequence)
+        job.live.clear()
+        job.listener.on_error(error)
+
+    def fail_rows(self, plan: StepPlan, error: BaseException) -> None:
+        """Fail whoever was in a step."""
+        for job in {self._jobs[sequence] for sequence in plan.sequences if sequence in self._jobs}:
+            self.fail(job, error)
+        if not plan.is_committed:
+            self._scheduler.commit(plan, [], [])
+
+    def fail_all(self, error: BaseException) -> None:
+        """Fail every job."""
+        for job in self._all_jobs():
+            self.fail(job, error)
+
+    def _all_jobs(self) -> Iterable[Job]:
+        return dict.fromkeys(self._jobs.values())
+
+    def _forget(self, sequence: int) -> None:
+        self._jobs.pop(sequence, None)
+        self._branches.pop(sequence, None)
+
+    # --- a step ---
+
+    def note_plan(self, plan: StepPlan) -> None:
+        """Learn which jobs begin with this step, and which end without a row in it."""
+        for sequence, reason in plan.ended:
+            job = self._jobs[sequence]
+            if job.beams is not None:
+                self._end_beams(job, reason)
+            else:
+                self._end_branch(self._branches[sequence], reason)
+        now = time.perf_counter()
+        for sequence in plan.sequences[plan.num_decode_rows :]:
+            job = self._jobs[sequence]
+            if not job.started_at:
+                job.started_at = now
+                job.num_cached = self._scheduler.cached_tokens(sequence)
+
+    def settle(self, plan: StepPlan, logits: Any) -> None:
+        """Sample for every sequence that may, and tell the scheduler and the listeners."""
+        note_prompt_logprobs(plan, logits, self._jobs, self._vocabulary)
+        branches: list[Branch] = []
+        rows: list[int] = []
+        beams: dict[Job, dict[int, Any]] = {}
+        for sequence, row in zip(plan.sample_sequences, plan.sample_logits, strict=True):
+            job = self._jobs.get(sequence)
+            if job is None:
+                continue  # aborted since the step was planned
+            if job.beams is not None:
+                beams.setdefault(job, {})[sequence] = logits[row]
+                continue
+            for branch in self._branches_of(job, sequence):
+                branches.append(branch)
+                rows.append(row)
+        sampled = self._sampler.sample(logits, rows, [branch.state for branch in branches])
+        for branch, error in zip(branches, sampled.errors, strict=True):
+            if error and branch.sequence in self._jobs:
+                self.fail(branch.job, _not_a_number(branch.job))
+        kept = [place for place, branch in enumerate(branches) if branch.sequence in self._jobs]
+        parents = [branches[place].sequence for place in kept]
+        tokens = [sampled.tokens[place] for place in kept]
+        proposals = self._propose(beams, parents, tokens)
+        settled = self._scheduler.commit(plan, parents, tokens)
+        for place, (sequence, reason) in zip(kept, settled, strict=False):
+            self._take(branches[place], sequence, reason, sampled, place)
+        for job, start, end in proposals:
+            self._take_beams(job, settled[start:end])
+
+    def _branches_of(self, job: Job, sequence: int) -> list[Branch]:
+        """Return who samples from this sequence's logits: all `n` branches the first time, then one."""
+        if not job.has_forked:
+            job.has_forked = True
+            for index in range(1, job.params.n):
+                self._add_branch(job, sequence, index, self._vocabulary.text_stream(job.params))
+            return list(job.live)
+        return [self._branches[sequence]]
+
+    def _take(self, branch: Branch, sequence: int, reason: str, sampled: Any, place: int) -> None:
+        job = branch.job
+        if not job.first_token_at:
+            job.first_token_at = time.perf_counter()
+        branch.sequence = sequence
+        self._jobs[sequence] = job
+        self._branches[sequence] = branch
+        token = sampled.tokens[place]
+        branch.state.append(token)
+        is_shown = reason != "stop" or job.params.include_stop_str_in_output
+        stopped = branch.add(token, is_shown, *sampled.logprobs_of(place, branch.state))
+        if stopped is not None:
+            if not reason:
+                self._scheduler.finish(sequence)
+            self._end_branch(branch, "stop", stopped)
+        elif reason:
+            is_own_end = reason == "stop" and token in self._vocabulary.eos_ids and not job.params.ignore_eos
+            self._end_branch(branch, reason, token if reason == "stop" and not is_own_end else None)
+        else:
+            branch.deliver()
+
+    def _end_branch(self, branch: Branch, reason: str, stop_reason: str | int | None = None) -> None:
+        job = branch.job
+        branch.end(reason, stop_reason)
+        branch.deliver()
+        job.live.remove(branch)
+        job.ended.append(branch.completion)
+        self._forget(branch.sequence)
+        if not job.live:
+            job.listener.on_end(job.generation())
+
+    # --- beams ---
+
+    def _propose(
+        self, beams: dict[Job, dict[int, Any]], parents: list[int], tokens: list[int]
+    ) -> list[tuple[Job, int, int]]:
+        """Append what the beams choose. Returns which places of the two lists belong to which job."""
+        places: list[tuple[Job, int, int]] = []
+        for job, logits in beams.items():
+            assert job.beams is not None
+            if not all(bool(row.isfinite().all()) for row in logits.values()):
+                self.fail(job, _not_a_number(job))
+                continue
+            proposal = job.beams.propose(logits)
+            chosen = [(sequence, HOLD) for sequence in logits] if proposal is None else proposal
+            if proposal is not None:
+                places.append((job, len(parents), len(parents) + len(chosen)))
+            parents += [sequence for sequence, _ in chosen]
+            tokens += [token for _, token in chosen]
+        return places
+
+    def _take_beams(self, job: Job, settled: list[tuple[int, str]]) -> None:
+        assert job.beams is not None
+        job.first_token_at = job.first_token_at or time.perf_counter()
+        for sequence in [sequence for sequence, owner in self._jobs.items() if owner is job]:
+            self._forget(sequence)
+        is_over = job.beams.settle(settled)
+        self._jobs.update((beam.sequence, job) for beam in job.beams.live)
+        if is_over:
+            self._end_beams(job, "length")
+
+    def _end_beams(self, job: Job, reason: str) -> None:
+        """End a search; `reason` is that of the beams that have not ended by themselves."""
+        assert job.beams is not None
+        for beam in job.beams.live:
+            self._scheduler.abort(beam.sequence)
+            self._forget(beam.sequence)
+        for index, beam in enumerate(job.beams.best(reason)):
+            text = self._vocabulary.text_stream(job.params)
+            shown = beam.token_ids[:-1] if beam.finish_reason == "stop" else beam.token_ids
+            whole = "" if text is None else "".join([*map(text.push, shown), text.flush()])
+            stop_reason = None if beam.stop_reason in self._vocabulary.eos_ids else beam.stop_reason
+            job.ended.append(
+                Completion(index, whole, beam.token_ids, beam.finish_reason, stop_reason, None, beam.logprob)
+            )
+        job.listener.on_end(job.generation())
+
+
+def _not_a_number(job: Job) -> RequestError:
+    place = len(job.prompt) + max((len(branch.completion.token_ids) for branch in job.live), default=0)
+    return RequestError(
+        f"the model's logits for token {place} are not numbers",
+        code="llm-not-a-number",
+        help="the weights, or their number format, do not suit this prompt: try `dtype = \"float32\"`",
+    )
