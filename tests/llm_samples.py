@@ -1,7 +1,7 @@
 """What the tests of the language models share: the fetched model, small random ones, and a planner by hand.
 
-The planner stands in for the scheduler: it gives each sequence pages in a shuffled order and makes the plan of
-any mix of rows that a test asks for, in the fields of docs/design/0008-the-language-model-in-rooms.md.
+The planner stands in for the scheduler: it gives each sequence pages in a shuffled order and makes the plan
+of any mix of rows that a test asks for, in the fields of docs/design/0008-the-language-model-in-rooms.md.
 """
 
 from __future__ import annotations

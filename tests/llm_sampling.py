@@ -1,4 +1,4 @@
-"""What the tests of the sampler share: states, random logits, and the distribution that the parameters ask for.
+"""What the tests of the sampler share: states, random logits, and the distributions wanted.
 
 `wanted_probabilities` is written token by token from the definitions, and shares nothing with the product.
 """

@@ -1,7 +1,7 @@
 """Chat templates: messages become the text that a model was trained on.
 
-The templates come with the models, so they are programs of strangers: Jinja's sandbox runs them, without access
-to attributes of Python, and with no product or power that could fill the memory.
+The templates come with the models, so they are programs of strangers: Jinja's sandbox runs them, without
+access to attributes of Python, and with no product or power that could fill the memory.
 """
 
 from __future__ import annotations

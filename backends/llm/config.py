@@ -1,4 +1,4 @@
-"""What a model is made of: `ModelConfig`, read from a Hugging Face folder or from the metadata of a GGUF file.
+"""What a model is made of: `ModelConfig`, read from a Hugging Face folder or from a GGUF file.
 
 Everything else in this family takes its sizes from here. A model of another kind than the supported ones is
 refused here, by name, before any weight is read. Plain Python: nothing of this needs torch.
@@ -80,8 +80,8 @@ class ModelConfig:
             raise _damaged(f"`head_dim` is `{self.head_dim}`, and must be even")
 
     @property
-    def kv_bytes_per_token(self) -> int:
-        """Return how many elements of keys and values one token has over all layers (times the type's size)."""
+    def kv_elements_per_token(self) -> int:
+        """Return how many numbers the keys and values of one token are over all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 

@@ -45,7 +45,7 @@ class TensorEntry:
 
 
 class GgufFile:
-    """An open GGUF file: `metadata` and `tensors` are read at once, the numbers of a tensor when asked for."""
+    """An open GGUF file: `metadata` and `tensors` are read at once, what is in a tensor when asked for."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -66,7 +66,7 @@ class GgufFile:
         }
 
     def raw(self, name: str) -> np.ndarray[Any, Any]:
-        """Return the bytes of a tensor as stored, one row of blocks a row: [rows, bytes of a row], read-only."""
+        """Return the bytes of a tensor as stored, [rows, bytes of a row], read-only."""
         entry = self.tensors[name]
         data = np.asarray(self._bytes[entry.start : entry.start + entry.num_bytes])
         return data.reshape(entry.num_bytes // entry.type.row_bytes(entry.shape[-1]), -1)
@@ -86,8 +86,9 @@ class _Reader:
         self.offset = 0
 
     def error(self, message: str, offset: int | None = None) -> BuildError:
+        place = self.offset if offset is None else offset
         return BuildError(
-            f"the GGUF file `{self.path}` is damaged at byte {self.offset if offset is None else offset}: {message}",
+            f"the GGUF file `{self.path}` is damaged at byte {place}: {message}",
             code="llm-gguf",
             help="fetch the file again and compare its checksum",
         )

@@ -116,7 +116,7 @@ def _sentence_piece(metadata: Mapping[str, Any], tokens: list[str], types: Any, 
 
 
 def _merges_by_score(vocabulary: Mapping[str, int], scores: list[float]) -> list[tuple[str, str]]:
-    """Return every way to make a token of two others, the best token first: what SentencePiece does by scores."""
+    """Return every way to make a token of two others, the best token first, as SentencePiece does."""
     found = []
     for token, index in vocabulary.items():
         for cut in range(1, min(len(token), 256)):

@@ -1,8 +1,8 @@
 """Keys and values of all layers on pages, and the copies between pages that a plan asks for.
 
-A pool is a flat table of rows, one row a (slot, head of keys and values); `layout` says in which order they lie:
-`token` for [page, offset, head], `head` for [page, head, offset]. Page 0 is the dummy that padding may write.
-The executor's thread alone uses it.
+A pool is a flat table of rows, one row a (slot, head of keys and values); `layout` says in which order they
+lie: `token` for [page, offset, head], `head` for [page, head, offset]. Page 0 is the dummy that padding may
+write. The executor's thread alone uses it.
 """
 
 from __future__ import annotations

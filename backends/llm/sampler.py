@@ -1,7 +1,8 @@
 """Chooses tokens out of logits for all rows of a step, each by its own request's parameters.
 
-The engine gives the logits of the rows that sample and the state of each sequence. What is drawn for a row does
-not depend on the other rows: rows are grouped by what they need, so none pays for, or is changed by, another.
+The engine gives the logits of the rows that sample and the state of each sequence. What is drawn for a row
+does not depend on the other rows: rows are grouped by what they need, so none pays for, or is changed by,
+another.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def sample(
     rows: Sequence[int] | None = None,
     masks: Mapping[int, torch.Tensor] | None = None,
 ) -> Sampled:
-    """Return a token for each state, from the row of `logits` [L, vocab] that `rows` names; default: in order.
+    """Return a token for each state, from the row of `logits` [L, vocab] that `rows` names.
 
-    The first answers of a request with n > 1 come from one row, which then is named n times. `masks` gives
-    for a state's place the tokens that its grammar allows, as bools [vocab].
+    Without `rows` they go in order. The first answers of a request with n > 1 come from one row, which then
+    is named n times. `masks` gives for a state's place the tokens that its grammar allows, as bools [vocab].
     """
     if not states:
         return Sampled([])
@@ -120,7 +121,7 @@ def _is_cut(state: SamplingState, vocab: int) -> bool:
 
 
 def _pick(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-    """Return for each row the first place where the running sum of `weights` exceeds its share of the whole."""
+    """Return for each row the first place where the running sum of `weights` exceeds its share."""
     sums = weights.cumsum(-1, dtype=torch.float64)
     return torch.searchsorted(sums, (draws * sums[:, -1])[:, None], right=True)[:, 0]
 
@@ -173,7 +174,7 @@ def _thresholds(scaled: torch.Tensor, states: Sequence[SamplingState]) -> tuple[
 
 
 def _candidates(scaled: torch.Tensor, thresholds: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the tokens that reach the thresholds, with their logits: sorted, the likeliest first, then by id."""
+    """Return the logits and ids of tokens that reach the thresholds: the likeliest first, then by id."""
     is_candidate = scaled >= thresholds[:, None]
     counts = is_candidate.sum(-1)
     rows, ids = is_candidate.nonzero(as_tuple=True)
@@ -197,8 +198,8 @@ def beam_candidates(
 ) -> list[BeamCandidate]:
     """Return the best `count` continuations of all beams together, the best first.
 
-    `scores` are the beams' log-probabilities so far. With twice as many as there are beams, enough are left where
-    all of half of them end. Fewer come back where fewer tokens may come next.
+    `scores` are the beams' log-probabilities so far. With twice as many as there are beams, enough are left
+    where all of half of them end. Fewer come back where fewer tokens may come next.
     """
     wanted = edited(logits, states, masks).double()
     sums = wanted.log_softmax(-1) + torch.tensor(scores, device=logits.device, dtype=torch.float64)[:, None]

@@ -23,10 +23,11 @@ MAX_BIAS = 100.0
 class SamplingParams:
     """How tokens are chosen. Frozen: one object may serve many requests.
 
-    `temperature` 0 (like `top_k` 1) takes the likeliest token; `top_k` 0 or -1, `top_p` 1 and `min_p` 0 are off.
-    `n` answers are drawn for a prompt, each from its own stream of random numbers, which depends on `seed`, the
-    answer and the position only. `logprobs` gives the log-probability of each token, and of so many of the
-    likeliest; `prompt_logprobs` does so for the prompt. With `beam_width` the answers are searched for instead.
+    `temperature` 0 (like `top_k` 1) takes the likeliest token; `top_k` 0 or -1, `top_p` 1 and `min_p` 0 are
+    off. `n` answers are drawn for a prompt, each from its own stream of random numbers, which depends on
+    `seed`, the answer and the position only. `logprobs` gives the log-probability of each token, and of so
+    many of the likeliest; `prompt_logprobs` does so for the prompt. With `beam_width` the answers are
+    searched for instead.
     """
 
     n: int = 1

@@ -1,7 +1,7 @@
-"""What the sampler remembers of a sequence between steps: its random stream and how often each token appeared.
+"""What the sampler remembers of a sequence: its random stream and how often each token appeared.
 
-The engine makes one for a request, forks it for further answers, and appends each token that was committed. It
-survives preemption, since nothing of it depends on what is computed.
+The engine makes one for a request, forks it for further answers, and appends each token that was committed.
+It survives preemption, since nothing of it depends on what is computed.
 """
 
 from __future__ import annotations

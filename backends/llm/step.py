@@ -1,6 +1,7 @@
 """One step's plan as tensors: what the models and the attention read of a `StepPlan`.
 
-A plan's arrays are memory of the scheduler and valid until its next step; here they are copied, to the device.
+A plan's arrays are memory of the scheduler and valid until its next step; here they are copied, to the
+device.
 """
 
 from __future__ import annotations

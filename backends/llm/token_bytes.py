@@ -1,8 +1,8 @@
 """Which bytes a token of a vocabulary stands for.
 
 Vocabularies write bytes as characters, in one of two ways: byte-level BPE maps each byte to a printable
-character, and SentencePiece writes a space as U+2581 and single bytes as `<0x0A>`. The tokenizer's decoder says
-which.
+character, and SentencePiece writes a space as U+2581 and single bytes as `<0x0A>`. The tokenizer's decoder
+says which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text to token ids and back, and chats to prompts, for the engine and for everyone who has only a model's files.
+"""Text to token ids and back, and chats to prompts, out of the files of a model.
 
 `Tokenizer` wraps one of the library `tokenizers`: read from `tokenizer.json`, or built out of a GGUF file by
 `gguf_tokenizer.py`. Encoding may be called from any thread.
@@ -67,8 +67,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True, continues: bool = False) -> str:
         """Return the text of `ids`; bytes that are no UTF-8 become U+FFFD.
 
-        A tokenizer of the SentencePiece kind puts a space before a text; it is taken off again, unless the ids
-        continue others.
+        A tokenizer of the SentencePiece kind puts a space before a text; it is taken off again, unless the
+        ids continue others.
         """
         table = self._bytes
         skipped = self.special_ids if skip_special_tokens else frozenset()

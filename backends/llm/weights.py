@@ -1,7 +1,7 @@
 """The weights of a model under the names of Hugging Face, from a folder or from a GGUF file.
 
-The torch models, and the packing of the CPU's, read every tensor here, one at a time and in the type they want.
-The rotary pairs of GGUF's `llama` files are brought back into the order that the models expect.
+The torch models, and the packing of the CPU's, read every tensor here, one at a time and in the type they
+want. The rotary pairs of GGUF's `llama` files are brought back into the order that the models expect.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class GgufWeights:
         check_shape(gguf_name(name), self._file.tensors[gguf_name(name)].shape, shape)
 
     def _in_order(self, name: str, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the rows with the two halves of each head apart: `llama` files keep its rotary pairs together."""
+        """Return the rows with the halves of each head apart: `llama` files keep rotary pairs together."""
         heads = {"q_proj": self._config.heads, "k_proj": self._config.kv_heads}.get(name.split(".")[-2], 0)
         if self._config.architecture != "llama" or not heads:
             return rows
@@ -142,7 +142,7 @@ def _wrong(message: str) -> BuildError:
 
 
 def find_model(path: str | Path) -> Path:
-    """Return the folder or the GGUF file that `path` names; a folder with one GGUF file alone stands for it."""
+    """Return the folder or GGUF file that `path` names; a folder with one GGUF file stands for it."""
     given = Path(path)
     if given.is_dir() and not (given / "config.json").is_file():
         files = sorted(given.glob("*.gguf"))

@@ -1,4 +1,4 @@
-"""What requests change in their logits: biases, bans, allowed tokens and penalties, against token-by-token rules."""
+"""What requests change in their logits: biases, bans, allowed tokens, penalties; held against plain rules."""
 
 from __future__ import annotations
 
@@ -111,12 +111,7 @@ def test_counts_grow_with_the_answer_and_forks_keep_their_own() -> None:
 def test_penalties_do_not_depend_on_the_other_rows(seed: int) -> None:
     chance = random.Random(seed)
     logits = random_logits(5, VOCAB, seed=seed)
-    made = [
-        lambda output=[chance.randrange(VOCAB) for _ in range(5)], each=penalties(chance): state(
-            [1], output, **each
-        )
-        for _ in range(5)
-    ]
-    together = edited(logits, [make() for make in made])
-    for row, make in enumerate(made):
-        assert torch.equal(together[row], edited(logits[row : row + 1], [make()])[0])
+    made = [([chance.randrange(VOCAB) for _ in range(5)], penalties(chance)) for _ in range(5)]
+    together = edited(logits, [state([1], output, **each) for output, each in made])
+    for row, (output, each) in enumerate(made):
+        assert torch.equal(together[row], edited(logits[row : row + 1], [state([1], output, **each)])[0])

@@ -194,7 +194,7 @@ def test_uniform_numbers_are_uniform_and_independent() -> None:
         ([7] * count, [0] * count, range(count)),
     ):
         numbers = uniforms(seeds, answers, positions)
-        assert 0 <= numbers.min() and numbers.max() < 1
+        assert numbers.min() >= 0 and numbers.max() < 1
         assert abs(numbers.mean() - 0.5) < 0.005 and abs(numbers.var() - 1 / 12) < 0.002
         assert abs(((numbers[1:] - 0.5) * (numbers[:-1] - 0.5)).mean()) < 0.002
         assert len(set(numbers.tolist())) == count

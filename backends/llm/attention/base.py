@@ -1,7 +1,7 @@
-"""What a model asks of attention: write this step's keys and values to their slots, then attend over the pages.
+"""What a model asks of attention: write keys and values to their slots, then attend over the pages.
 
-One object serves all layers of a model. `prepare` comes once a step, `write` and `attend` once a layer, all from
-the executor's thread. A new kind of attention is one more class here and one more name in `ATTENTIONS`.
+One object serves all layers of a model. `prepare` comes once a step, `write` and `attend` once a layer, all
+from the executor's thread. A new kind of attention is one more class here and one more name in `ATTENTIONS`.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ class Attention(Protocol):
         """Put keys and values, [tokens, kv_heads, head_dim], into the slots of the step."""
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
-        """Return the attention of `queries`, [tokens, heads, head_dim], over their sequences up to themselves."""
+        """Return the attention of `queries`, [tokens, heads, head_dim], over what is before them."""

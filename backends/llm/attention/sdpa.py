@@ -1,7 +1,8 @@
 """The reference attention: torch's scaled dot product over gathered pages, on any device.
 
-A row's keys and values are gathered through its pages, so nothing is concatenated and a layer's result depends on
-that row alone. Rows of one token are taken together, padded to the longest; longer ones one by one.
+A row's keys and values are gathered through its pages, so nothing is concatenated and a layer's result
+depends on that row alone. Rows of one token are taken together, padded to the longest; longer ones one by
+one.
 """
 
 from __future__ import annotations

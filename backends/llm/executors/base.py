@@ -19,7 +19,7 @@ class Executor(Protocol):
     vocab_size: int
 
     def run(self, plan: Any) -> torch.Tensor:
-        """Do a plan's page copies, compute its tokens, and return the wanted logits, [L, vocab], in float32."""
+        """Copy a plan's pages, compute its tokens, return the wanted logits, [L, vocab], in float32."""
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -1,7 +1,8 @@
 """How many pages an executor gets: the share of the memory that may be used, less what the worst step takes.
 
-The worst step is run once on pages that do not exist (all are the dummy page) and its peak is measured: on a GPU
-as torch counts it, on the CPU as the kernel does, with fewer tokens there, scaled up, since it would take seconds.
+The worst step is run once on pages that do not exist (all are the dummy page) and its peak is measured: on a
+GPU as torch counts it, on the CPU as the kernel does, with fewer tokens there, scaled up, since it would take
+seconds.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def num_pages_for(
 ) -> int:
     """Return the number of pages, the dummy counted in; `trial` runs a plan in a pool of the dummy alone.
 
-    Raises BuildError `llm-memory` if not even one longest sequence fits. An explicit number that is too small for
-    that is taken with a warning: the scheduler then refuses what cannot fit, request by request.
+    Raises BuildError `llm-memory` if not even one longest sequence fits. An explicit number that is too small
+    for that is taken with a warning: the scheduler then refuses what cannot fit, request by request.
     """
     if limits.num_pages:
         if limits.num_pages < limits.longest + 1:
@@ -65,19 +66,23 @@ def num_pages_for(
                 limits.max_model_len,
             )
         return limits.num_pages
-    page_bytes = config.kv_bytes_per_token * limits.page_size * dtype.itemsize
+    page_bytes = config.kv_elements_per_token * limits.page_size * dtype.itemsize
     peak = measured_peak(limits, device, trial)
     memory = available_memory(device, limits.memory_utilization)
     fitting = int((memory - peak) // page_bytes)
     useful = limits.max_running * limits.longest + 1
     if fitting < limits.longest + 1:
         raise BuildError(
-            f"a sequence of {limits.max_model_len} tokens needs {(limits.longest + 1) * page_bytes >> 20} MiB of "
-            f"pages, and {max(0, int(memory - peak)) >> 20} MiB are left beside {int(peak) >> 20} MiB for a step",
+            f"a sequence of {limits.max_model_len} tokens needs {_mib((limits.longest + 1) * page_bytes)} "
+            f"of pages, and {_mib(max(0, memory - peak))} are left beside {_mib(peak)} for a step",
             code="llm-memory",
             help="lower `max_model_len` or `max_batched_tokens`, or raise `memory_utilization`",
         )
     return min(fitting, useful)
+
+
+def _mib(num_bytes: float) -> str:
+    return f"{num_bytes / 2**20:.0f} MiB"
 
 
 def worst_plan(limits: Limits, num_tokens: int) -> SimpleNamespace:
@@ -123,7 +128,7 @@ def measured_peak(limits: Limits, device: torch.device, trial: Callable[[Any], N
 
 
 def reset_peak() -> None:
-    """Let the kernel forget the most memory that this process had; where it cannot, the peak is an overestimate."""
+    """Let the kernel forget the most memory that this process had; where it cannot, the peak is too high."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError as error:

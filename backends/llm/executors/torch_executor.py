@@ -78,7 +78,7 @@ class TorchExecutor:
 
     @torch.inference_mode()
     def run(self, plan: Any) -> torch.Tensor:
-        """Do a plan's page copies, compute its tokens, and return the wanted logits, [L, vocab], in float32."""
+        """Copy a plan's pages, compute its tokens, return the wanted logits, [L, vocab], in float32."""
         self._pool.copy_pages(*(_pairs(getattr(plan, name)) for name in ("swap_out", "swap_in", "copies")))
         if plan.num_tokens == 0:
             return torch.empty((0, self.vocab_size), device=self.device)

@@ -1,4 +1,4 @@
-"""The dense decoder of Llama, and of Qwen2 and Qwen3, which differ from it by a bias and by norms of the heads.
+"""The dense decoder of Llama, and of Qwen2 and Qwen3, which differ by a bias and by norms of heads.
 
 Which of the two a model has stands in its configuration, so one class serves all three.
 """
