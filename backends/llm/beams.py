@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import torch
+from .sampler import beam_candidates
 
 if TYPE_CHECKING:
-    from .sampling import SamplingParams
+    import torch
+
+    from .sampling_state import SamplingState
 
 
 @dataclass(eq=False)
@@ -23,10 +25,17 @@ class Beam:
     """One hypothesis; `sequence` is -1 once it has ended."""
 
     sequence: int
+    state: SamplingState
     token_ids: list[int] = field(default_factory=list)
     logprob: float = 0.0
     finish_reason: str = ""
     stop_reason: int | None = None
+
+    def extended(self, token: int, logprob: float) -> Beam:
+        """Return the hypothesis with one more token; its sequence is still that of this one."""
+        state = self.state.fork(self.state.answer)
+        state.append(token)
+        return Beam(self.sequence, state, [*self.token_ids, token], logprob)
 
     def score(self, length_penalty: float) -> float:
         """Return what hypotheses are compared by."""
@@ -34,32 +43,38 @@ class Beam:
 
 
 class BeamSearch:
-    """The beams of one request; `stops` are the token ids that end a hypothesis."""
+    """The beams of one request; `state` is that of its prompt, and knows the ids that end a hypothesis."""
 
-    def __init__(self, params: SamplingParams, stops: set[int], sequence: int) -> None:
-        self._params = params
-        self._stops = stops
+    def __init__(self, state: SamplingState, sequence: int) -> None:
+        self._params = state.params
+        self._stops = frozenset(state.stop_ids.tolist())
         self._next: list[Beam] = []
-        self.width = int(params.beam_width or 1)
-        self.live = [Beam(sequence)]
+        self.width = max(self._params.beam_width, 1)
+        self.live = [Beam(sequence, state)]
         self.ended: list[Beam] = []
 
-    def propose(self, logits: Mapping[int, torch.Tensor]) -> list[tuple[int, int]] | None:
+    def propose(self, logits: torch.Tensor, rows: Mapping[int, int]) -> list[tuple[int, int]] | None:
         """Return (parent sequence, token) for each beam of the next round, to be settled.
 
-        `logits` has one row [vocabulary] for each beam that may sample in this step. Beams advance together:
-        None while one of them is missing.
+        `rows` names the row of `logits` [L, vocabulary] for each beam that may sample in this step. Beams advance
+        together: None while one of them is missing.
         """
-        if any(beam.sequence not in logits for beam in self.live):
+        if any(beam.sequence not in rows for beam in self.live):
             return None
+        candidates = beam_candidates(
+            logits[[rows[beam.sequence] for beam in self.live]],
+            [beam.state for beam in self.live],
+            [beam.logprob for beam in self.live],
+            2 * self.width,  # half of them may end here, and the other half goes on
+        )
         self._next = []
-        for logprob, parent, token in self._candidates(logits):
-            beam = Beam(parent.sequence, [*parent.token_ids, token], logprob)
-            if token not in self._stops:
-                self._next.append(beam)
-            elif len(beam.token_ids) > self._params.min_tokens:
-                beam.finish_reason, beam.stop_reason, beam.sequence = "stop", token, -1
+        for candidate in candidates:
+            beam = self.live[candidate.parent].extended(candidate.token, candidate.score)
+            if candidate.token in self._stops:
+                beam.finish_reason, beam.stop_reason, beam.sequence = "stop", candidate.token, -1
                 self._end(beam)
+            else:
+                self._next.append(beam)
             if len(self._next) == self.width:
                 break
         return [(beam.sequence, beam.token_ids[-1]) for beam in self._next]
@@ -83,19 +98,6 @@ class BeamSearch:
             self._end(beam)
         self.live = []
         return self.ended[: self._params.n]
-
-    def _candidates(self, logits: Mapping[int, torch.Tensor]) -> list[tuple[float, Beam, int]]:
-        # Twice the width: half of them may end here, and the other half goes on.
-        found: list[tuple[float, Beam, int]] = []
-        for beam in self.live:
-            logprobs = torch.log_softmax(logits[beam.sequence].float(), dim=-1)
-            top = torch.topk(logprobs, min(2 * self.width, logprobs.numel()))
-            found += [
-                (beam.logprob + value, beam, token)
-                for value, token in zip(top.values.tolist(), top.indices.tolist(), strict=True)
-            ]
-        found.sort(key=lambda candidate: -candidate[0])
-        return found[: 2 * self.width]
 
     def _end(self, beam: Beam) -> None:
         self.ended.append(beam)

@@ -10,14 +10,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from .outputs import Completion, Generation, Timing, TokenLogprobs, Update, Usage
+from .outputs import Completion, Generation, Timing, Update, Usage
 
 if TYPE_CHECKING:
     from hami._core import TextStream
 
     from .beams import BeamSearch
-    from .sampler import RowState
+    from .logprobs import TokenLogprobs
     from .sampling import SamplingParams
+    from .sampling_state import SamplingState
 
 
 class Listener(Protocol):
@@ -46,17 +47,17 @@ class Branch:
     job: Job
     sequence: int
     completion: Completion
-    state: RowState
+    state: SamplingState
     text: TextStream | None
     pending: Update | None = None
 
-    def add(self, token: int, is_shown: bool, logprobs: TokenLogprobs | None, logprob: float | None) -> str | None:
+    def add(self, token: int, is_shown: bool, logprobs: TokenLogprobs | None) -> str | None:
         """Append a sampled token; one that is not shown has no text. Returns the stop text that it completed."""
         done = self.completion
         done.token_ids.append(token)
-        if logprob is not None:
-            done.cumulative_logprob += logprob
+        self.state.append(token)
         if logprobs is not None and done.logprobs is not None:
+            done.cumulative_logprob += logprobs.logprob
             done.logprobs.append(logprobs)
         piece = self.text.push(token) if self.text is not None and is_shown else ""
         self._note(piece, [token], logprobs)

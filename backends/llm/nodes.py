@@ -7,7 +7,6 @@ A request is a dict with the prompt in `data`, and, if wanted, `sampling` (a dic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import hami
@@ -88,10 +87,7 @@ def _plain(logprobs: Any) -> Any:
     """Return log-probabilities as plain lists and dicts."""
     if logprobs is None:
         return None
-    return [
-        None if place is None else {token: asdict(value) for token, value in place.items()}
-        for place in logprobs
-    ]
+    return [None if place is None else place._asdict() for place in logprobs]
 
 
 @_with_settings
@@ -106,7 +102,7 @@ class _Generates(hami.Backend):
     def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
         node = options.get("node_name", "llm")
         settings = {name: getattr(self, name) for name in SETTINGS}
-        self._defaults = _sampling_of(self.sampling, {})
+        self._defaults = SamplingParams.of(self.sampling)
         self._engine: Engine = load_engine(self.model, EngineSettings.from_keywords(f"node `{node}`", settings), node)
 
     def start(self, item: dict[str, Any], reply: Reply) -> None:
@@ -117,7 +113,7 @@ class _Generates(hami.Backend):
             )
         job = Job(
             self._engine.vocabulary.prompt_ids(item.get("data")),
-            SamplingParams(**_sampling_of(item.get("sampling"), self._defaults)),
+            self._params_of(item.get("sampling")),
             _Answer(item, reply, stream, self.gives_text),
             is_streamed=reply.is_streamed,
             priority=item.get("priority", 0),
@@ -126,25 +122,17 @@ class _Generates(hami.Backend):
         )
         self._engine.submit(job)
 
+    def _params_of(self, given: Any) -> SamplingParams:
+        """Return the parameters of a request: what it leaves out is as the node says."""
+        if isinstance(given, Mapping):
+            given = {**(self.sampling or {}), **given}
+        return self._defaults if given is None else SamplingParams.of(given)
+
     def problem(self) -> str:
         return self._engine.problem()
 
     def close(self) -> None:
         self._engine.close()
-
-
-def _sampling_of(given: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    if given is None:
-        return dict(defaults)
-    if isinstance(given, SamplingParams):
-        return given.given()
-    if isinstance(given, Mapping):
-        return {**defaults, **given}
-    raise RequestError(
-        f"`sampling` is a `{type(given).__name__}`",
-        code="llm-sampling",
-        help='use a dict such as `{"temperature": 0.7, "max_tokens": 64}`, or hami.SamplingParams',
-    )
 
 
 @hami.register("LLM")

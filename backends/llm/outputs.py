@@ -7,20 +7,10 @@ or an `Update` at a time while it runs.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-
-@dataclass(frozen=True)
-class Logprob:
-    """How likely a token was: the natural logarithm of its probability, and its rank (1 = likeliest)."""
-
-    logprob: float
-    rank: int | None = None
-    token: str = ""
-
-
-TokenLogprobs = dict[int, Logprob]
-"""The sampled token and the likeliest ones at one place, by id."""
+if TYPE_CHECKING:
+    from .logprobs import TokenLogprobs
 
 
 @dataclass(frozen=True)

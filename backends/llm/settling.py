@@ -10,13 +10,16 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from hami.errors import Error, RequestError
 
 from .beams import BeamSearch
 from .jobs import Branch, Job
 from .outputs import Completion
 from .prompt_logprobs import note_prompt_logprobs
-from .sampler import Sampler
+from .sampler import Sampled, sample
+from .sampling_state import SamplingState
 
 if TYPE_CHECKING:
     from hami._core import LlmScheduler, StepPlan
@@ -33,7 +36,6 @@ class Settler:
     def __init__(self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int) -> None:
         self._scheduler = scheduler
         self._vocabulary = vocabulary
-        self._sampler = Sampler(vocabulary)
         self._seed = seed
         self._num_admitted = 0
         self._jobs: dict[int, Job] = {}  # by sequence, as the next
@@ -53,13 +55,14 @@ class Settler:
         self._num_admitted += 1
         stops = self._vocabulary.stop_ids(params)
         try:
+            params.check_tokens(self._vocabulary.vocab_size)
             text = self._vocabulary.text_stream(params)
             sequence = self._scheduler.add(
                 job.prompt,
                 max_tokens=params.max_tokens,
                 min_tokens=params.min_tokens,
                 stop_ids=[] if params.beam_width else sorted(stops),
-                width=params.beam_width or params.n,
+                width=params.width,
                 priority=job.priority,
                 salt=job.salt,
                 user=job.user,
@@ -72,13 +75,18 @@ class Settler:
         if params.prompt_logprobs is not None:
             job.prompt_logprobs = [None] * len(job.prompt)
         if params.beam_width:
-            job.beams = BeamSearch(params, stops, sequence)
+            state = SamplingState(params, job.prompt, stop_ids=stops, seed=job.seed)
+            job.beams = BeamSearch(state, sequence)
         else:
             self._add_branch(job, sequence, 0, text)
 
     def _add_branch(self, job: Job, sequence: int, index: int, text: Any) -> None:
         completion = Completion(index, logprobs=None if job.params.logprobs is None else [])
-        state = self._sampler.row_state(job.params, job.prompt, job.seed, index)
+        if job.live:
+            state = job.live[0].state.fork(index)
+        else:
+            stops = self._vocabulary.stop_ids(job.params)
+            state = SamplingState(job.params, job.prompt, stop_ids=stops, seed=job.seed)
         job.live.append(Branch(job, sequence, completion, state, text))
         self._branches.setdefault(sequence, job.live[-1])
 
@@ -140,30 +148,30 @@ class Settler:
                 job.started_at = now
                 job.num_cached = self._scheduler.cached_tokens(sequence)
 
-    def settle(self, plan: StepPlan, logits: Any) -> None:
+    def settle(self, plan: StepPlan, logits: torch.Tensor) -> None:
         """Sample for every sequence that may, and tell the scheduler and the listeners."""
-        note_prompt_logprobs(plan, logits, self._jobs, self._vocabulary)
+        note_prompt_logprobs(plan, logits, self._jobs)
         branches: list[Branch] = []
         rows: list[int] = []
-        beams: dict[Job, dict[int, Any]] = {}
+        beams: dict[Job, dict[int, int]] = {}
         for sequence, row in zip(plan.sample_sequences, plan.sample_logits, strict=True):
             job = self._jobs.get(sequence)
             if job is None:
                 continue  # aborted since the step was planned
             if job.beams is not None:
-                beams.setdefault(job, {})[sequence] = logits[row]
+                beams.setdefault(job, {})[sequence] = row
                 continue
             for branch in self._branches_of(job, sequence):
                 branches.append(branch)
                 rows.append(row)
-        sampled = self._sampler.sample(logits, rows, [branch.state for branch in branches])
-        for branch, error in zip(branches, sampled.errors, strict=True):
-            if error and branch.sequence in self._jobs:
-                self.fail(branch.job, _not_a_number(branch.job))
+        sampled = sample(logits, [branch.state for branch in branches], rows)
+        for place, reason in sampled.errors.items():
+            if branches[place].sequence in self._jobs:
+                self.fail(branches[place].job, _no_token(branches[place].job, reason))
         kept = [place for place, branch in enumerate(branches) if branch.sequence in self._jobs]
         parents = [branches[place].sequence for place in kept]
         tokens = [sampled.tokens[place] for place in kept]
-        proposals = self._propose(beams, parents, tokens)
+        proposals = self._propose(beams, logits, parents, tokens)
         settled = self._scheduler.commit(plan, parents, tokens)
         for place, (sequence, reason) in zip(kept, settled, strict=False):
             self._take(branches[place], sequence, reason, sampled, place)
@@ -179,7 +187,7 @@ class Settler:
             return list(job.live)
         return [self._branches[sequence]]
 
-    def _take(self, branch: Branch, sequence: int, reason: str, sampled: Any, place: int) -> None:
+    def _take(self, branch: Branch, sequence: int, reason: str, sampled: Sampled, place: int) -> None:
         job = branch.job
         if not job.first_token_at:
             job.first_token_at = time.perf_counter()
@@ -187,9 +195,8 @@ class Settler:
         self._jobs[sequence] = job
         self._branches[sequence] = branch
         token = sampled.tokens[place]
-        branch.state.append(token)
         is_shown = reason != "stop" or job.params.include_stop_str_in_output
-        stopped = branch.add(token, is_shown, *sampled.logprobs_of(place, branch.state))
+        stopped = branch.add(token, is_shown, sampled.logprobs[place])
         if stopped is not None:
             if not reason:
                 self._scheduler.finish(sequence)
@@ -213,17 +220,17 @@ class Settler:
     # --- beams ---
 
     def _propose(
-        self, beams: dict[Job, dict[int, Any]], parents: list[int], tokens: list[int]
+        self, beams: dict[Job, dict[int, int]], logits: torch.Tensor, parents: list[int], tokens: list[int]
     ) -> list[tuple[Job, int, int]]:
         """Append what the beams choose. Returns which places of the two lists belong to which job."""
         places: list[tuple[Job, int, int]] = []
-        for job, logits in beams.items():
+        for job, rows in beams.items():
             assert job.beams is not None
-            if not all(bool(row.isfinite().all()) for row in logits.values()):
-                self.fail(job, _not_a_number(job))
+            if not bool(logits[list(rows.values())].amax(-1).isfinite().all()):
+                self.fail(job, _no_token(job, "the model's logits are not finite"))
                 continue
-            proposal = job.beams.propose(logits)
-            chosen = [(sequence, HOLD) for sequence in logits] if proposal is None else proposal
+            proposal = job.beams.propose(logits, rows)
+            chosen = [(sequence, HOLD) for sequence in rows] if proposal is None else proposal
             if proposal is not None:
                 places.append((job, len(parents), len(parents) + len(chosen)))
             parents += [sequence for sequence, _ in chosen]
@@ -257,10 +264,11 @@ class Settler:
         job.listener.on_end(job.generation())
 
 
-def _not_a_number(job: Job) -> RequestError:
+def _no_token(job: Job, reason: str) -> RequestError:
     place = len(job.prompt) + max((len(branch.completion.token_ids) for branch in job.live), default=0)
     return RequestError(
-        f"the model's logits for token {place} are not numbers",
-        code="llm-not-a-number",
-        help="the weights, or their number format, do not suit this prompt: try `dtype = \"float32\"`",
+        f"there is no token {place}: {reason}",
+        code="llm-no-token",
+        help="if nothing in `sampling` forbids all tokens, the weights or their number format do not suit the "
+        'prompt: try `dtype = "float32"`',
     )
