@@ -4,6 +4,7 @@
 #include "bind/device_arrays_in_python.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
+#include "bind/kernels_objects.h"
 #include "bind/kv_storage_object.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
@@ -39,6 +40,9 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   define_pipeline(module);
   define_kv_storage(module);
   define_reply(module);
+  define_kernel_results(module);
+  define_cpu_decoder(module);
+  define_cpu_parts(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 
