@@ -61,13 +61,13 @@ __all__ = [
 # The compiled core is loaded with the first pipeline, so that checking a file needs none of it; the others
 # with their first use.
 _HOMES = {
-    "AsyncLLM": ".backends.llm",
+    "AsyncLLM": ".backends.llm.async_llm",
     "Dict": ".event",
     "Engine": ".engine",
     "Event": ".event",
-    "LLM": ".backends.llm",
+    "LLM": ".backends.llm.llm",
     "Pipeline": ".pipeline",
-    "SamplingParams": ".backends.llm",
+    "SamplingParams": ".backends.llm.sampling",
     "TensorSpec": ".engine",
     "pipe": ".pipeline",
     "source": ".sources",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Families of Python backends: imported when a text names one of their classes.
 FAMILY_MODULES = {
     "image": "hami.backends.image",
-    "llm": "hami.backends.llm",
+    "llm": "hami.backends.llm.nodes",
     "process": "hami.process",
     "sources": "hami.sources",
     "tensorrt": "hami.backends.tensorrt",
