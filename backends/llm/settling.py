@@ -116,8 +116,7 @@ class Settler:
         """Fail whoever was in a step."""
         for job in {self._jobs[sequence] for sequence in plan.sequences if sequence in self._jobs}:
             self.fail(job, error)
-        if not plan.is_committed:
-            self._scheduler.commit(plan, [], [])
+        self._scheduler.discard(plan)
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every job."""
@@ -142,11 +141,11 @@ class Settler:
             else:
                 self._end_branch(self._branches[sequence], reason)
         now = time.perf_counter()
-        for sequence in plan.sequences[plan.num_decode_rows :]:
-            job = self._jobs[sequence]
+        for row in range(plan.num_decode_rows, plan.num_rows):
+            job = self._jobs[plan.sequences[row]]
             if not job.started_at:
                 job.started_at = now
-                job.num_cached = self._scheduler.cached_tokens(sequence)
+                job.num_cached = plan.positions[plan.query_starts[row]]  # what lies before was there
 
     def settle(self, plan: StepPlan, logits: torch.Tensor) -> None:
         """Sample for every sequence that may, and tell the scheduler and the listeners."""

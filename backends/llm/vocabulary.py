@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hami._core import TextStream, TokenTable
 from hami.errors import RequestError
 
 if TYPE_CHECKING:
+    from hami._core import TextStream, TokenTable
+
     from .sampling import SamplingParams
     from .tokenizer import Tokenizer
 
@@ -29,6 +30,8 @@ class Vocabulary:
     def _table(self) -> TokenTable | None:
         if self.tokenizer is None:
             return None
+        from hami._core import TokenTable
+
         return TokenTable(self.tokenizer.token_bytes(), sorted(self.tokenizer.special_ids))
 
     def prompt_ids(self, prompt: Any) -> list[int]:
@@ -57,6 +60,8 @@ class Vocabulary:
             if params.stop:
                 raise _refusal("stop texts need a tokenizer", "use `stop_token_ids`")
             return None
+        from hami._core import TextStream
+
         return TextStream(
             self._table,
             stop=list(params.stop),
