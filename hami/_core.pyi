@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 class Tensor:
@@ -73,5 +73,121 @@ class KVStorage:
     def pop(self, request_id: int | str | bytes, key: str, default: Any = None) -> Any: ...
     def drop(self, request_id: int | str | bytes) -> int: ...
     def __len__(self) -> int: ...
+
+class StepPlan:
+    """One step of an `LlmScheduler` as plain arrays, without copies.
+
+    T tokens, R rows, S samples, L wanted logits. All arrays are writable memoryviews of int32 unless said. They
+    show the last step: reading them from a plan after the next `step` raises RuntimeError.
+    """
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def num_decode_rows(self) -> int:
+        """Rows of one token; they come first."""
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def sequences(self) -> memoryview:
+        """[R] int64: whose rows these are."""
+    @property
+    def token_ids(self) -> memoryview:
+        """[T]"""
+    @property
+    def positions(self) -> memoryview:
+        """[T]"""
+    @property
+    def slots(self) -> memoryview:
+        """[T]: where keys and values go, `page * page_size + offset`."""
+    @property
+    def query_starts(self) -> memoryview:
+        """[R + 1]: tokens of row r are `query_starts[r]` to `query_starts[r + 1]`."""
+    @property
+    def context_lens(self) -> memoryview:
+        """[R]: tokens of the sequence once the step has run."""
+    @property
+    def table_rows(self) -> memoryview:
+        """[R]: rows in `page_table`."""
+    @property
+    def page_table(self) -> memoryview:
+        """[max_running, max_pages]"""
+    @property
+    def dirty_rows(self) -> memoryview:
+        """[D]: rows of `page_table` that changed since the last step."""
+    @property
+    def logit_tokens(self) -> memoryview:
+        """[L]: tokens whose logits are wanted."""
+    @property
+    def sample_sequences(self) -> memoryview:
+        """[S] int64: who samples."""
+    @property
+    def sample_logits(self) -> memoryview:
+        """[S]: from which of the L."""
+    @property
+    def swap_out(self) -> memoryview:
+        """[., 2]: pages to copy before the forward, (from, to); device to host, first of the three."""
+    @property
+    def swap_in(self) -> memoryview:
+        """[., 2]: host to device."""
+    @property
+    def copies(self) -> memoryview:
+        """[., 2]: device to device, in this order."""
+    @property
+    def ended(self) -> list[tuple[int, str]]:
+        """Sequences that ended without a row, and why."""
+
+class LlmScheduler:
+    """Chooses in every step which sequences compute which tokens on which pages.
+
+    See docs/design/0008-the-language-model-in-rooms.md. One thread at a time. `policy` is `fcfs`, `priority`,
+    `fair`, `shortest`, `prefill_first`, or a callable: called once for each `add` with a dict of
+    `num_prompt_tokens`, `max_tokens`, `width`, `priority`, `user` and `expected_tokens`, it returns a float; the
+    lower runs first.
+    """
+
+    def __init__(
+        self,
+        num_pages: int,
+        page_size: int = 16,
+        max_running: int = 256,
+        max_model_len: int = 4096,
+        max_batched_tokens: int = 512,
+        prefix_cache: str = "radix",
+        policy: str | Callable[[dict[str, Any]], float] = "fcfs",
+        preempt: str = "recompute",
+        num_swap_pages: int = 0,
+        max_preemptions: int = 3,
+        ageing_steps: int = 100,
+    ) -> None: ...
+    def add(
+        self,
+        prompt_ids: Sequence[int] | memoryview,
+        max_tokens: int = 16,
+        min_tokens: int = 0,
+        stop_ids: Sequence[int] | memoryview = (),
+        width: int = 1,
+        priority: int = 0,
+        salt: str | None = "",
+        user: str | None = "",
+        expected_tokens: int | None = None,
+        prompt_logits: bool = False,
+    ) -> int: ...
+    def step(self) -> StepPlan: ...
+    def commit(
+        self, plan: StepPlan, parents: Sequence[int] | memoryview, tokens: Sequence[int] | memoryview
+    ) -> list[tuple[int, str]]:
+        """Settle a step: one entry for each parent, (id, reason).
+
+        `reason` is "", "stop" or "length"; "gone" if the parent ended between `step` and `commit`.
+        """
+    def discard(self, plan: StepPlan) -> None:
+        """Take a step back whose executor failed: its rows are planned again."""
+    def finish(self, id: int) -> None: ...
+    def fail(self, id: int) -> None: ...
+    def abort(self, id: int) -> None: ...
+    def reset_prefix_cache(self) -> None: ...
+    def stats(self) -> dict[str, int]: ...
+    def has_work(self) -> bool: ...
 
 def declarations() -> list[dict[str, Any]]: ...

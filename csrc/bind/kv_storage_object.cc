@@ -4,25 +4,13 @@
 #include <string>
 
 #include "bind/convert.h"
-#include "bind/errors.h"
+#include "bind/guarded.h"
 #include "bind/method.h"
 
 namespace py = pybind11;
 
 namespace hami::bind {
 namespace {
-
-// Runs `call`, whose C++ exceptions become Python's.
-template <class Call>
-auto guarded(Call call) {
-  std::optional<decltype(call())> returned;
-  const auto error = error_of([&] { returned = call(); });
-  if (error != nullptr) {
-    set_python_error(error, {});
-    throw py::error_already_set();
-  }
-  return std::move(*returned);
-}
 
 // Only what must be text or a number for C++ is opened; all other objects stay as they are.
 Value stored(const py::object& object) { return to_value(object.ptr(), 0); }

@@ -6,6 +6,8 @@
 #include "bind/item_dict.h"
 #include "bind/kernels_objects.h"
 #include "bind/kv_storage_object.h"
+#include "bind/llm_plan_object.h"
+#include "bind/llm_scheduler_object.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -43,6 +45,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   define_kernel_results(module);
   define_cpu_decoder(module);
   define_cpu_parts(module);
+  define_llm_plan(module);
+  define_llm_scheduler(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 
