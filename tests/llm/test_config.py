@@ -98,7 +98,10 @@ def test_another_model_is_refused_by_name_with_what_is_supported(changes: dict[s
     with pytest.raises(BuildError) as caught:
         of(**changes)
     assert caught.value.code == "llm-architecture" and said in caught.value.message
-    assert "LlamaForCausalLM" in caught.value.message + caught.value.help and "`Qwen3ForCausalLM`" in caught.value.help
+    assert (
+        "LlamaForCausalLM" in caught.value.message + caught.value.help
+        and "`Qwen3ForCausalLM`" in caught.value.help
+    )
 
 
 def test_full_attention_in_every_layer_is_supported() -> None:
