@@ -48,7 +48,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama-all-kv-heads": ("Llama", {"num_key_value_heads": 4}),
     "llama-wide-heads": ("Llama", {"head_dim": 32}),
     "llama3-rope": ("Llama", {"rope_parameters": LLAMA3_ROPE}),
-    "linear-rope": ("Llama", {"rope_parameters": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 3.0}}),
+    "linear-rope": (
+        "Llama",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 3.0}},
+    ),
     "qwen2": ("Qwen2", {}),
     "qwen2-tied": ("Qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", {"head_dim": 32}),
@@ -57,7 +60,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def peer(kind: str) -> Any:
-    """Return a random model of transformers; biases and norms are random too, which a fresh model's are not."""
+    """Return a random model of transformers, its biases and norms too."""
     name, changes = KINDS[kind]
     config = getattr(transformers, f"{name}Config")(**{**SMALL, **changes})
     torch.manual_seed(len(kind))

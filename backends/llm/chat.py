@@ -7,6 +7,7 @@ access to attributes of Python, and with no product or power that could fill the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from hami.errors import RequestError
 
 MAX_PRODUCT = 1 << 20  # characters or items that a template may make by repetition
+MAX_CHARACTERS = 1 << 24  # of a chat
+_WIDE = re.compile(r"\*|[0-9]{5}")  # a width that is given apart, or one of five digits
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -35,8 +38,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise TemplateError("a power is too large")
         if operator == "*" and numbers and max(abs(left), abs(right)) > 1 << 512:
             raise TemplateError("a product is too large")
-        if operator == "%" and isinstance(left, str):
-            raise TemplateError("texts are put together with `~`, not with `%`")
+        if operator == "%" and isinstance(left, str) and _WIDE.search(left):
+            raise TemplateError("a field is too wide")
         return super().call_binop(context, operator, left, right)
 
 
@@ -70,10 +73,16 @@ class ChatTemplate:
         check_messages(messages)
         values = {**self._names, "tools": None, "documents": None, **names}
         values.update(messages=list(messages), add_generation_prompt=add_generation_prompt)
+        parts, length = [], 0
         try:
-            return self._template.render(values)
+            for part in self._template.generate(values):
+                parts.append(part)
+                length += len(part)
+                if length > MAX_CHARACTERS:
+                    raise TemplateError(f"the chat has more than {MAX_CHARACTERS} characters")
         except Exception as error:  # a template is a program of others, and may raise anything
             raise template_error(error) from error
+        return "".join(parts)
 
 
 def template_error(error: BaseException) -> RequestError:

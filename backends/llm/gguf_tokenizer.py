@@ -62,11 +62,12 @@ def _wrong(path: Path, reason: str) -> BuildError:
 
 def _byte_level(metadata: Mapping[str, Any], tokens: list[str], path: Path) -> Tokenizer:
     merges = metadata.get("tokenizer.ggml.merges")
-    pairs = [merge.split(" ") if isinstance(merge, str) else [] for merge in merges or ()]
-    if not isinstance(merges, list) or any(len(pair) != 2 for pair in pairs):
+    is_list = isinstance(merges, list) and all(isinstance(merge, str) for merge in merges)
+    pairs = [merge.split(" ") for merge in merges] if is_list else []
+    if not is_list or any(len(pair) != 2 for pair in pairs):
         raise _wrong(path, "its merges are no pairs of tokens")
     pre = metadata.get("tokenizer.ggml.pre")
-    if pre not in SPLITS:
+    if not isinstance(pre, str) or pre not in SPLITS:
         known = ", ".join(f"`{name}`" for name in SPLITS)
         raise _wrong(path, f"it splits texts by the rule `{pre}`, and {known} are known")
     vocabulary = {token: index for index, token in enumerate(tokens)}

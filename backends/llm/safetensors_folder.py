@@ -39,7 +39,9 @@ class SafetensorsFolder:
         if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
             raise self._error(INDEX, "it has no `weight_map`")
         for place in set(places.values()):
-            if Path(place).name != place:  # an index is data of others: it may not point out of its folder
+            if (
+                place in {"", ".."} or Path(place).name != place
+            ):  # an index is data of others: it may not point out of its folder
                 raise self._error(INDEX, f"it names the file `{place}` outside of the folder")
         return places
 

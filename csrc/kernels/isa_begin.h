@@ -18,6 +18,8 @@
 
 #define HAMI_INLINE inline __attribute__((always_inline))
 #define HAMI_NOINLINE __attribute__((noinline))
+// Nothing happens to the pointer, and the compiler does not know.
+#define HAMI_OPAQUE(pointer) asm volatile("" : "+r"(pointer))
 #define HAMI_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define HAMI_TARGET_BEGIN(features) \

@@ -4,6 +4,7 @@
 
 constexpr int kVectors = 2;  // of a panel
 constexpr int kPanel = kVectors * Vec::kWidth;
+constexpr size_t kPrefetchBytes = 1024;
 using F = Vec::F;
 
 // How weights lie in a panel: kStep consecutive ones of a column side by side.
@@ -53,7 +54,19 @@ HAMI_INLINE Tile<kRows> multiply(const float* x, size_t x_stride, const typename
       for (int v = 0; v < kVectors; ++v) sum[c][r][v] = Vec::zero();
     }
   }
+  constexpr int kGroups = (kRows + 2) / 3;  // of rows that one pointer reaches
+  const float* base[kGroups];
+#pragma GCC unroll 4
+  for (int i = 0; i < kGroups; ++i) base[i] = x + 3 * i * x_stride;
   for (int k = 0; k < depth; k += kUnroll) {
+    // Left alone, compilers keep an address for each row and step, and have no register for them.
+#pragma GCC unroll 4
+    for (int i = 0; i < kGroups; ++i) HAMI_OPAQUE(base[i]);
+    // A processor's own prefetching stops at every page and has to find its pace again.
+#pragma GCC unroll 4
+    for (size_t line = 0; line < kUnroll * kPanel * sizeof(*w); line += 64) {
+      __builtin_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + line);
+    }
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {
       const typename Weights::T* group = w + (u / Weights::kStep) * kPanel * Weights::kStep;
@@ -62,15 +75,15 @@ HAMI_INLINE Tile<kRows> multiply(const float* x, size_t x_stride, const typename
       for (int v = 0; v < kVectors; ++v) b[v] = Weights::at(group, u % Weights::kStep, v);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const F a = Vec::set1(x[r * x_stride + u]);
+        const F a = Vec::set1(base[r / 3][r % 3 * x_stride + u]);
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          F& s = sum[u % kChains][r][v];
-          s = Vec::fma(a, b[v], s);
+          Vec::add_product(sum[u % kChains][r][v], a, b[v]);
         }
       }
     }
-    x += kUnroll;
+#pragma GCC unroll 4
+    for (int i = 0; i < kGroups; ++i) base[i] += kUnroll;
     w += kUnroll * kPanel;
   }
   Tile<kRows> tile;

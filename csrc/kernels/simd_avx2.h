@@ -11,6 +11,11 @@ struct Vec {
   HAMI_INLINE static F load(const float* p) { return _mm256_loadu_ps(p); }
   HAMI_INLINE static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
   HAMI_INLINE static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  // sum += a * b, where the sum stays in its register. Compilers like to put it into that of a
+  // factor, and run out of registers when twelve sums are on their way.
+  HAMI_INLINE static void add_product(F& sum, F a, F b) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  }
   HAMI_INLINE static F add(F a, F b) { return _mm256_add_ps(a, b); }
   HAMI_INLINE static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
   HAMI_INLINE static F mul(F a, F b) { return _mm256_mul_ps(a, b); }

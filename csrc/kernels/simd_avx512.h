@@ -11,6 +11,7 @@ struct Vec {
   HAMI_INLINE static F load(const float* p) { return _mm512_loadu_ps(p); }
   HAMI_INLINE static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
   HAMI_INLINE static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  HAMI_INLINE static void add_product(F& sum, F a, F b) { sum = fma(a, b, sum); }
   HAMI_INLINE static F add(F a, F b) { return _mm512_add_ps(a, b); }
   HAMI_INLINE static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
   HAMI_INLINE static F mul(F a, F b) { return _mm512_mul_ps(a, b); }

@@ -18,6 +18,7 @@ struct Vec {
   }
   HAMI_INLINE static void store(float* p, F a) { std::memcpy(p, &a, sizeof a); }
   HAMI_INLINE static F fma(F a, F b, F c) { return a * b + c; }
+  HAMI_INLINE static void add_product(F& sum, F a, F b) { sum = fma(a, b, sum); }
   HAMI_INLINE static F add(F a, F b) { return a + b; }
   HAMI_INLINE static F sub(F a, F b) { return a - b; }
   HAMI_INLINE static F mul(F a, F b) { return a * b; }

@@ -1,4 +1,4 @@
-"""Torch computes on one thread in these tests: the models are small, and threads that wait for each other cost more."""
+"""Torch computes on one thread in these tests: waiting threads cost more than small models."""
 
 from __future__ import annotations
 

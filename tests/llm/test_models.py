@@ -1,4 +1,4 @@
-"""The torch models give the logits of transformers, however a sequence is cut, paged and mixed with others."""
+"""The torch models give the logits of transformers, however a sequence is cut, paged and mixed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_chunks_pages_and_layouts_change_nothing(pairs: Any, kind: str, layout: 
     tokens = tokens_of(45, seed=page_size)
     planner = Planner(64, page_size, seed=page_size)
     line = planner.add(tokens)
-    parts = [executor.run(planner.plan([(line, count)], all_logits=True)) for count in (1, 7, 1, 16, 1, 1, 18)]
+    parts = [
+        executor.run(planner.plan([(line, count)], all_logits=True)) for count in (1, 7, 1, 16, 1, 1, 18)
+    ]
     close(torch.cat(parts), peer_logits(model, tokens), rtol=1e-4, atol=2e-5)
 
 
