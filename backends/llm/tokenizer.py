@@ -77,6 +77,10 @@ class Tokenizer:
             raw = raw[1:]
         return raw.decode("utf-8", errors="replace")
 
+    def to_json(self) -> str:
+        """Return what `tokenizer.json` holds."""
+        return str(self._inner.to_str())
+
     def token_bytes(self) -> list[bytes]:
         """Return the bytes that each id stands for, by id; ids without a token stand for none."""
         return list(self._bytes)

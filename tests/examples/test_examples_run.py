@@ -15,6 +15,9 @@ import hami
 NEED_TORCH = {"05_classification", "06_detect_crop_classify"}
 FOLDERS = sorted(folder.name for folder in EXAMPLES.iterdir() if (folder / "pipeline.toml").is_file())
 pages = module_at("pages.py")
+needs_language_model = pytest.mark.skipif(
+    importlib.util.find_spec("tokenizers") is None, reason="needs hami-core[llm]"
+)
 
 
 def test_examples_are_numbered_without_gaps() -> None:
@@ -127,3 +130,27 @@ def test_every_pipeline_can_be_closed_and_made_again(name: str) -> None:
         pytest.skip("torch is not installed, which writes the classifier")
     for _ in range(2):
         hami.pipe(EXAMPLES / name / "pipeline.toml").close()
+
+
+@needs_language_model
+def test_the_language_model_answers_and_streams(tmp_path: Path) -> None:
+    output = run_script("07_language_model/run.py", folder=tmp_path)
+
+    assert output.count("Paris") >= 2
+    assert re.search(r"\[(stop|length): \d+ \+ \d+ tokens, first after \d+ ms", output)
+
+
+@needs_language_model
+def test_the_language_model_in_parts_gives_the_same(tmp_path: Path) -> None:
+    output = run_script("08_language_model_in_parts/run.py", folder=tmp_path)
+
+    assert "the same as in one node: yes" in output
+    assert "Paris" in output
+
+
+@needs_language_model
+def test_a_page_is_asked(tmp_path: Path) -> None:
+    output = run_script("09_ask_a_page/run.py", folder=tmp_path)
+
+    assert "Berlin leaves at 9 o'clock" in output
+    assert "Berlin" in output.split("Where does the train go?")[1]
