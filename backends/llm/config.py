@@ -172,6 +172,9 @@ def _check_dense(raw: Mapping[str, Any], name: str) -> None:
         raise unsupported(name, "it attends in a sliding window")
     if raw.get("hidden_act", "silu") != "silu":
         raise unsupported(name, f"its activation is `{raw['hidden_act']}`, and only `silu` is known")
+    rope = {**raw, **(raw.get("rope_parameters") or {})}
+    if rope.get("partial_rotary_factor") not in {None, 1}:
+        raise unsupported(name, "only a part of each head is rotated")
     if raw.get("mlp_bias") is True:
         raise unsupported(name, "its feed-forward layers have a bias")
 
