@@ -256,8 +256,12 @@ def config_of_gguf(
     )
     if own("rope.dimension_count") not in {None, head_dim}:
         raise unsupported(name, "only a part of each head is rotated")
-    if factors and len(factors) != head_dim // 2:
-        raise _damaged(f"{len(factors)} rotary factors for heads of {head_dim}")
+    if factors and (
+        len(factors) != head_dim // 2 or not all(0 < factor < float("inf") for factor in factors)
+    ):
+        raise _damaged(
+            f"`rope_freqs.weight` has {len(factors)} factors, not all of use, for heads of {head_dim}"
+        )
     special = [metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot", "eom")]
     bos = _ids(metadata.get("tokenizer.ggml.bos_token_id"))
     return ModelConfig(
