@@ -103,7 +103,9 @@ def decoded_by_hand(kind: str, raw: bytes) -> list[float]:
     return [scale * level + least for level in levels]
 
 
-def gguf_of_model(model: Any, kinds: Mapping[str, str] | None = None, **metadata: Any) -> bytes:
+def gguf_of_model(
+    model: Any, kinds: Mapping[str, str] | None = None, extra: Mapping[str, Any] | None = None
+) -> bytes:
     """Return a model of transformers as a GGUF file; `kinds` gives types by a part of the name."""
     config = model.config
     name = config.model_type
@@ -152,4 +154,5 @@ def gguf_of_model(model: Any, kinds: Mapping[str, str] | None = None, **metadata
         "tokenizer.ggml.eos_token_id": 2,
         "tokenizer.ggml.bos_token_id": 1,
     }
-    return gguf({**known, **metadata}, tensors)
+    tensors |= {key: encoded(array, "F32") for key, array in (extra or {}).items()}
+    return gguf(known, tensors)

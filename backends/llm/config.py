@@ -172,6 +172,9 @@ def _check_dense(raw: Mapping[str, Any], name: str) -> None:
         raise unsupported(name, "it attends in a sliding window")
     if raw.get("hidden_act", "silu") != "silu":
         raise unsupported(name, f"its activation is `{raw['hidden_act']}`, and only `silu` is known")
+    rope = {**raw, **(raw.get("rope_parameters") or {})}
+    if rope.get("partial_rotary_factor") not in {None, 1}:
+        raise unsupported(name, "only a part of each head is rotated")
     if raw.get("mlp_bias") is True:
         raise unsupported(name, "its feed-forward layers have a bias")
 
@@ -253,8 +256,12 @@ def config_of_gguf(
     )
     if own("rope.dimension_count") not in {None, head_dim}:
         raise unsupported(name, "only a part of each head is rotated")
-    if factors and len(factors) != head_dim // 2:
-        raise _damaged(f"{len(factors)} rotary factors for heads of {head_dim}")
+    if factors and (
+        len(factors) != head_dim // 2 or not all(0 < factor < float("inf") for factor in factors)
+    ):
+        raise _damaged(
+            f"`rope_freqs.weight` has {len(factors)} factors, not all of use, for heads of {head_dim}"
+        )
     special = [metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot", "eom")]
     bos = _ids(metadata.get("tokenizer.ggml.bos_token_id"))
     return ModelConfig(

@@ -21,7 +21,8 @@ _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 # The rules by their names in files: a pattern of words, or none for GPT-2's own.
 LLAMA3 = _CONTRACTIONS + r"\p{N}{1,3}" + _REST
 QWEN2 = _CONTRACTIONS + r"\p{N}" + _REST
-SPLITS = {"gpt-2": None, "smollm": None, "llama-bpe": LLAMA3, "llama3": LLAMA3, "qwen2": QWEN2}
+LLAMA3_NAMES = ("llama-bpe", "llama3", "llama-v3")
+SPLITS = {"gpt-2": None, "smollm": None, "qwen2": QWEN2, **dict.fromkeys(LLAMA3_NAMES, LLAMA3)}
 
 
 def tokenizer_of_gguf(metadata: Mapping[str, Any], path: Path) -> tuple[Tokenizer, bool]:
@@ -48,7 +49,7 @@ def tokenizer_of_gguf(metadata: Mapping[str, Any], path: Path) -> tuple[Tokenize
             if special:
                 inner.add_special_tokens([AddedToken(token, special=True, normalized=False)])
     adds_bos = metadata.get("tokenizer.ggml.add_bos_token")
-    wants = kind == "llama" or metadata.get("tokenizer.ggml.pre") in {"llama-bpe", "llama3"}
+    wants = kind == "llama" or metadata.get("tokenizer.ggml.pre") in LLAMA3_NAMES
     return inner, wants if adds_bos is None else adds_bos is True
 
 
@@ -76,7 +77,7 @@ def _byte_level(metadata: Mapping[str, Any], tokens: list[str], path: Path) -> T
             path,
             vocabulary,
             [(left, right) for left, right in pairs],
-            ignore_merges=pre in {"llama-bpe", "llama3"},
+            ignore_merges=pre in LLAMA3_NAMES,
         )
     )
     pattern = SPLITS[pre]

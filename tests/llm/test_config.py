@@ -89,6 +89,8 @@ def test_end_tokens_of_the_generation_configuration_come_first(tmp_path: Path) -
         ({"use_sliding_window": True}, "sliding window"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding window"),
         ({"hidden_act": "gelu"}, "`gelu`"),
+        ({"partial_rotary_factor": 0.5}, "a part of each head"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "a part of each head"),
         ({"mlp_bias": True}, "bias"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "`yarn`"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),

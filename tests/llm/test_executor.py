@@ -248,6 +248,7 @@ def test_the_peak_of_a_step_is_seen() -> None:
 
     limits = Limits(max_batched_tokens=256)
     assert sizing.measured_peak(limits, torch.device("cpu"), trial) > 0.9 * size
+    assert len(held) == 2  # once before it is measured
     assert sizing.measured_peak(limits, torch.device("cpu"), lambda plan: None) < 0.5 * size
 
 

@@ -152,6 +152,18 @@ def test_rope_factors_of_a_file_are_those_of_llama3(tmp_path: Path) -> None:
     torch.testing.assert_close(inverse_frequencies(config_of_gguf(file.metadata, shapes, factors)), scaled)
 
 
+@pytest.mark.parametrize("factors", [(1.0,) * 7, (1.0,) * 7 + (0.0,), (1.0,) * 7 + (float("nan"),)])
+def test_rope_factors_that_cannot_be_are_refused(tmp_path: Path, factors: tuple[float, ...]) -> None:
+    from llm_peers import peer
+
+    from hami.backends.llm.weights import open_weights
+
+    raw = gguf_of_model(peer("llama"), extra={"rope_freqs.weight": np.array(factors, np.float32)})
+    with pytest.raises(BuildError, match="rope_freqs") as caught:
+        open_weights(write(tmp_path, raw))
+    assert caught.value.code == "llm-config"
+
+
 def test_a_missing_file_and_an_empty_one_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.gguf").touch()
     for name in ("missing.gguf", "empty.gguf"):

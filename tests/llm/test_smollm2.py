@@ -110,7 +110,7 @@ def test_half_the_precision_stays_among_the_likeliest(model: Any, executor: Any,
     """At the first token that differs, each side's is among the other's five likeliest."""
     config, weights, _ = model
     half = TorchExecutor(config, weights, Limits(num_pages=40, page_size=16), dtype=dtype)
-    for wanted in list(MORE.values())[:2]:
+    for wanted in list(MORE.values())[:1]:
         tokens = wanted["prompt_ids"] + wanted["gen_ids"]
         logits = []
         for runner in (executor, half):

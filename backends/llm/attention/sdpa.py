@@ -15,8 +15,9 @@ import torch.nn.functional as F  # noqa: N812  its usual name
 from ..kv_pool import KvPool
 from ..step import Step
 
-# Rows of one token are taken together up to so many gathered tokens: it bounds the memory of a step.
-MAX_GATHERED_TOKENS = 1 << 16
+# Rows of one token are taken together up to so many gathered tokens: less than a long chunk takes, which is
+# what the memory beside the pages is measured with.
+MAX_GATHERED_TOKENS = 1 << 14
 
 
 @dataclass(frozen=True)
