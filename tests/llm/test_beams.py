@@ -24,7 +24,9 @@ def logprobs_after(ids: list[int]) -> torch.Tensor:
     return executor.run(planner.plan([(planner.add(ids), len(ids))]))[0].double().log_softmax(-1)
 
 
-def plain_search(width: int, max_tokens: int, penalty: float, stops: set[int]) -> list[tuple[list[int], float]]:
+def plain_search(
+    width: int, max_tokens: int, penalty: float, stops: set[int]
+) -> list[tuple[list[int], float]]:
     """Return the hypotheses of a beam search, the best first, without anything clever."""
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int], float]] = []
@@ -96,7 +98,7 @@ def test_a_search_under_pressure_finds_the_same(preempt: str) -> None:
         pressed, *_ = llm.generate([PROMPT, *prompts], [params, *[crowd] * 4])
         stats = llm.stats()
     assert [each.token_ids for each in pressed.outputs] == [each.token_ids for each in alone.outputs]
-    assert stats["preemptions_" + preempt] > 0
+    assert stats["num_preempted_" + preempt] > 0
     assert stats["pages_referenced"] == 0
 
 
@@ -105,8 +107,8 @@ def test_beams_share_their_pages_until_they_write() -> None:
         params = SamplingParams(beam_width=4, n=1, max_tokens=16, temperature=0.0, ignore_eos=True)
         llm.generate([[7] * 41], params)
         stats = llm.stats()
-    assert stats["copies"] > 0
-    assert stats["prompt_tokens"] == 41
+    assert stats["num_copies"] > 0
+    assert stats["num_tokens"] == 41 + 15 * 4  # the prompt once, then a token for each beam
 
 
 def test_the_text_of_a_hypothesis_leaves_out_its_end() -> None:
