@@ -2,8 +2,8 @@
 
 A beam is a sequence of the scheduler; a beam that continues in several ways forks, one that continues in none
 is dropped, and pages are shared until somebody writes. The score of a hypothesis is the sum of its
-log-probabilities over its length to the power of `length_penalty` (Wu et al. 2016, without their coverage term
-and with the plain length, as the field does it).
+log-probabilities over its length to the power of `length_penalty` (Wu et al. 2016, without their coverage
+term and with the plain length, as the field does it).
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Completion:
     """One of the `n` answers to a prompt.
 
     `finish_reason` is `stop` (an end token or a stop text), `length`, or `abort`; `stop_reason` is the text
-    or the id that stopped it, None for the model's own end token. `logprobs` has one entry a token, if they were
-    asked for.
+    or the id that stopped it, None for the model's own end token. `logprobs` has one entry a token, if they
+    were asked for.
     """
 
     index: int

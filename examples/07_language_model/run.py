@@ -34,7 +34,8 @@ def main() -> None:
             print(f"\n{question}\n  {answer['result'].strip()}")
             print(
                 f"  [{answer['finish_reason']}: "
-                f"{usage['prompt_tokens']} + {usage['completion_tokens']} tokens, first after {timing['first_token_ms']:.0f} ms, all after {timing['total_ms']:.0f} ms]"
+                f"{usage['prompt_tokens']} + {usage['completion_tokens']} tokens, "
+                f"first after {timing['first_token_ms']:.0f} ms, all after {timing['total_ms']:.0f} ms]"
             )
 
 

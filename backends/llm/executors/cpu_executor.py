@@ -77,7 +77,8 @@ class CpuExecutor:
         if fitting < limits.longest + 1:
             raise BuildError(
                 f"a sequence of {limits.max_model_len} tokens needs "
-                f"{(limits.longest + 1) * page_bytes >> 20} MiB of pages, and {max(0, int(memory)) >> 20} MiB may be used",
+                f"{(limits.longest + 1) * page_bytes >> 20} MiB of pages, "
+                f"and {max(0, int(memory)) >> 20} MiB may be used",
                 code="llm-memory",
                 help="lower `max_model_len`, or raise `memory_utilization`",
             )
