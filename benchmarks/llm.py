@@ -4,8 +4,8 @@
 
 A: one request (prompt of 64, then of 512 tokens; 128 new ones). B: eight of them side by side. C: 32 requests
 of uneven lengths at once. D: 16 requests that share 512 tokens, without a cache, then the first and
-the second time with one. Each engine runs in a process of its own, all of them in turn in every round. Peers that
-are not named by an interpreter are left out; `transformers` is in our own environment.
+the second time with one. Each engine runs in a process of its own, all of them in turn in every round. Peers
+that are not named by an interpreter are left out; `transformers` is in our own environment.
 """
 
 from __future__ import annotations
