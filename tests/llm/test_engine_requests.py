@@ -150,7 +150,7 @@ def test_settings_are_checked_by_name() -> None:
         ({"max_running": "many"}, "int"),
         ({"policy": "chaos"}, "chaos"),
     ):
-        with pytest.raises(hami.ConfigError, match=needle):
+        with pytest.raises(hami.Error, match=needle):
             fake_engine(**keywords)
 
 
