@@ -10,6 +10,7 @@
 #include "bind/llm_plan_object.h"
 #include "bind/llm_text_object.h"
 #include "bind/llm_scheduler_object.h"
+#include "bind/llm_text_object.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -49,6 +50,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   define_cpu_parts(module);
   define_llm_plan(module);
   define_llm_scheduler(module);
+  define_llm_fake_model(module);
+  define_llm_text(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 
