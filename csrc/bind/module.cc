@@ -8,7 +8,6 @@
 #include "bind/kv_storage_object.h"
 #include "bind/llm_fake_model_object.h"
 #include "bind/llm_plan_object.h"
-#include "bind/llm_text_object.h"
 #include "bind/llm_scheduler_object.h"
 #include "bind/llm_text_object.h"
 #include "bind/owned.h"

@@ -22,16 +22,12 @@ StepPlan& LlmScheduler::step() {
   if (!has_preempted_) admit();
   if (prefills_first && rows_.empty()) plan_decodes();
   // All the others made room for one that could not grow even so: somebody comes in.
-<<<<<<< HEAD
-  if (rows_.empty() && running_.empty()) admit();
-=======
   if (rows_.empty() && running_.empty()) {
     num_owed_ = 0;
     admit();
   }
   // Nobody runs a plan without rows, so nothing would be copied.
   if (rows_.empty()) take_back_swaps();
->>>>>>> llm-paged
   lay_out();
   in_flight_ = !rows_.empty();
   return plan_;

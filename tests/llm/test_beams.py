@@ -101,6 +101,17 @@ def test_a_search_under_pressure_finds_the_same(preempt: str) -> None:
     assert stats["pages_referenced"] == 0
 
 
+@pytest.mark.parametrize("max_batched_tokens", [1, 3])
+def test_beams_that_do_not_fit_a_step_wait_for_each_other(max_batched_tokens: int) -> None:
+    params = SamplingParams(beam_width=4, n=4, max_tokens=9, temperature=0.0, ignore_eos=True)
+    with fake_llm(page_size=2) as llm:
+        (whole,) = llm.generate([PROMPT], params)
+    with fake_llm(page_size=2, max_batched_tokens=max_batched_tokens) as llm:
+        (apart,) = llm.generate([PROMPT], params)
+        assert llm.stats()["pages_referenced"] == 0
+    assert [each.token_ids for each in apart.outputs] == [each.token_ids for each in whole.outputs]
+
+
 def test_beams_share_their_pages_until_they_write() -> None:
     with fake_llm(page_size=4) as llm:
         params = SamplingParams(beam_width=4, n=1, max_tokens=16, temperature=0.0, ignore_eos=True)
