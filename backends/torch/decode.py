@@ -7,6 +7,7 @@ damaged one is an error of its item.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -47,11 +48,13 @@ class Encoded:
     data: bytes
     header: Header
 
-    @property
     def suits_gpu(self) -> bool:
         """Whether nvJPEG decodes it as OpenCV would: three channels, some pixels, and not cut."""
-        is_colour = self.header.kind == "JPEG" and self.header.num_channels == 3
-        return is_colour and -1 < self.data.rfind(START_OF_SCAN) < self.data.rfind(END_OF_IMAGE)
+        if self.header.kind != "JPEG" or self.header.num_channels != 3:
+            return False
+        # A scan before the last end and none behind it: both are found without a look at the pixels.
+        end = self.data.rfind(END_OF_IMAGE)
+        return end > 0 and self.data.find(START_OF_SCAN, 0, end) >= 0 > self.data.find(START_OF_SCAN, end)
 
 
 @register
@@ -99,8 +102,10 @@ class DecodeTensor(Backend):
         """Decode what the GPU can decode, and return the others, those that it refused among them."""
         if self.decode_jpegs is None:
             return pictures
-        chosen = [picture for picture in pictures if picture.suits_gpu]
-        others = [picture for picture in pictures if not picture.suits_gpu]
+        chosen: list[Encoded] = []
+        others: list[Encoded] = []
+        for picture in pictures:
+            (chosen if picture.suits_gpu() else others).append(picture)
         decoded = self._try_on_gpu(chosen)
         if decoded is None:  # one of them cannot be decoded: find out which
             alone = [(picture, self._try_on_gpu([picture])) for picture in chosen]
@@ -115,8 +120,7 @@ class DecodeTensor(Backend):
         """Return RGB pixels as stored, or None where the decoder refuses one of the pictures."""
         if not pictures or self.decode_jpegs is None:
             return []
-        # A copy, since torch wants memory that may be written to.
-        encoded = [torch.frombuffer(bytearray(picture.data), dtype=torch.uint8) for picture in pictures]
+        encoded = [torch.frombuffer(picture.data, dtype=torch.uint8) for picture in pictures]
         try:
             return self.decode_jpegs(encoded)
         except RuntimeError as error:
@@ -129,7 +133,7 @@ class DecodeTensor(Backend):
             pixels = pixels.flip(0)
         if self.exif and header.orientation > 1:
             pixels = TURNS[header.orientation](pixels)
-        return pixels.contiguous()
+        return pixels if pixels.is_contiguous() else pixels.contiguous()
 
     def _decode_on_cpu(self, picture: Encoded) -> torch.Tensor:
         cv2, kind = self.opencv, picture.header.kind
@@ -174,7 +178,10 @@ def load_nvjpeg(device: torch.device, opencv: Any) -> Callable[[list[torch.Tenso
     try:
         io: Any = import_module("torchvision.io")
         _, first = opencv.imencode(".jpg", np.zeros((16, 16, 3), np.uint8))
-        decode([torch.from_numpy(first.reshape(-1).copy())])
+        with warnings.catch_warnings():
+            # torch says once in a process that bytes may not be written to; a decoder only reads them.
+            warnings.simplefilter("ignore")
+            decode([torch.frombuffer(first.tobytes(), dtype=torch.uint8)])
     except (ImportError, OSError, AttributeError, RuntimeError) as error:  # the last three: built for the CPU
         raise BuildError(
             f"`DecodeTensor` decodes on a GPU through torchvision, which is not able to: {error}",
