@@ -26,6 +26,11 @@ from .move import to_gpu
 from .stream import OwnStreams
 from .tensor_backend import is_fatal
 
+with warnings.catch_warnings():
+    # torch says once in a process that bytes may not be written to. Decoders only read them.
+    warnings.simplefilter("ignore")
+    torch.frombuffer(b"bytes", dtype=torch.uint8)
+
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 
 # EXIF orientation -> what brings stored pixels (...xHxW) upright.
@@ -48,6 +53,7 @@ class Encoded:
     data: bytes
     header: Header
 
+    @property
     def suits_gpu(self) -> bool:
         """Whether nvJPEG decodes it as OpenCV would: three channels, some pixels, and not cut."""
         if self.header.kind != "JPEG" or self.header.num_channels != 3:
@@ -105,7 +111,7 @@ class DecodeTensor(Backend):
         chosen: list[Encoded] = []
         others: list[Encoded] = []
         for picture in pictures:
-            (chosen if picture.suits_gpu() else others).append(picture)
+            (chosen if picture.suits_gpu else others).append(picture)
         decoded = self._try_on_gpu(chosen)
         if decoded is None:  # one of them cannot be decoded: find out which
             alone = [(picture, self._try_on_gpu([picture])) for picture in chosen]
@@ -178,10 +184,7 @@ def load_nvjpeg(device: torch.device, opencv: Any) -> Callable[[list[torch.Tenso
     try:
         io: Any = import_module("torchvision.io")
         _, first = opencv.imencode(".jpg", np.zeros((16, 16, 3), np.uint8))
-        with warnings.catch_warnings():
-            # torch says once in a process that bytes may not be written to; a decoder only reads them.
-            warnings.simplefilter("ignore")
-            decode([torch.frombuffer(first.tobytes(), dtype=torch.uint8)])
+        decode([torch.from_numpy(first.reshape(-1).copy())])
     except (ImportError, OSError, AttributeError, RuntimeError) as error:  # the last three: built for the CPU
         raise BuildError(
             f"`DecodeTensor` decodes on a GPU through torchvision, which is not able to: {error}",
