@@ -95,8 +95,9 @@ def load(name: str, weights: Path, device: str, dtype: torch.dtype) -> nn.Module
     return network.to(device=device, dtype=dtype).eval()
 
 
-# torch compiles a package's code on the host for the processor that it sees. On a virtual machine it sees
-# instructions that the machine has not, and such a package crashes while it is loaded.
+# With its usual settings torch 2.11 made packages that crashed while they were loaded, in code for the host.
+# Made for any processor, by a compiler that torch does not take for GCC (whose precompiled header is then not
+# used), they load. Which of the two matters has not been found out.
 PLAIN_COMPILER = """#!/bin/bash
 arguments=()
 for argument in "$@"; do
