@@ -114,11 +114,13 @@ def write_package(
 
     What the compiler leaves in a process (threads, memory of the GPU) would be measured with the engine.
     """
-    compiler = path.with_name("plain_compiler")
-    compiler.write_text(PLAIN_COMPILER)
-    compiler.chmod(0o755)
+    environment = dict(os.environ)
+    if device != "cpu":
+        compiler = path.with_name("plain_compiler")
+        compiler.write_text(PLAIN_COMPILER)
+        compiler.chmod(0o755)
+        environment["CXX"] = str(compiler)
     arguments = [name, str(weights), str(path), device, str(dtype).removeprefix("torch."), str(max_rows)]
-    environment = {**os.environ, "CXX": str(compiler)}
     done = subprocess.run(
         [sys.executable, __file__, *arguments], env=environment, capture_output=True, text=True
     )
