@@ -98,8 +98,11 @@ class Fuzz {
     } else {
       history_[random_() % history_.size()] = line->second.tokens;
     }
-    world_.end(line->first, static_cast<Ending>(between(1, 3)));
-    if (chance(2)) world_.scheduler.abort(between(0, 1000000));
+    const int64_t id = line->first;
+    world_.end(id, static_cast<Ending>(between(1, 3)));
+    // Twice, and one that never was.
+    if (chance(2)) world_.scheduler.abort(id);
+    if (chance(2)) world_.scheduler.fail(int64_t{1} << 40);
   }
 
   // Commits with forks where the width allows, and drops.

@@ -98,8 +98,8 @@ class World {
 
   // The best token of each that samples, unless it ended meanwhile.
   int32_t best_token(size_t sample) const {
-    const auto row = logits_.subspan(
-        static_cast<size_t>(plan->sample_logits[sample]) * kVocabSize, kVocabSize);
+    const auto row =
+        logits_.subspan(static_cast<size_t>(plan->sample_logits[sample]) * kVocabSize, kVocabSize);
     return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
   }
 
@@ -232,8 +232,8 @@ class World {
     for (size_t i = 0; i < plan->sample_sequences.size(); ++i) {
       const Line& line = lines.at(plan->sample_sequences[i]);
       FakeModel::reference_logits(line.tokens, expected);
-      const auto row = logits_.subspan(
-          static_cast<size_t>(plan->sample_logits[i]) * kVocabSize, kVocabSize);
+      const auto row =
+          logits_.subspan(static_cast<size_t>(plan->sample_logits[i]) * kVocabSize, kVocabSize);
       REQUIRE(std::equal(row.begin(), row.end(), expected.begin()));
     }
     size_t num_wanted = 0;
