@@ -120,3 +120,11 @@ def generate(prompts: Sequence[Prompt], **settings: Any) -> FakeEngine:
     for prompt in prompts:
         engine.add(prompt)
     return engine.run()
+
+
+def scheduled(engine: FakeEngine) -> list[int]:
+    """Return who has a row in the next step."""
+    rows: list[int] = []
+    engine.on_step = lambda plan: rows.extend(plan.sequences)
+    engine.step()
+    return rows
