@@ -23,13 +23,12 @@ class Fuzz {
       if (chance(12)) end_one();
       if (chance(60)) world_.scheduler.reset_prefix_cache();
       world_.check_pages();
-      if (!world_.step()) continue;
+      const bool fails = chance(40);
+      if (!world_.step(!fails || chance(2))) continue;
       while (chance(12)) end_one();
       if (chance(90)) world_.scheduler.reset_prefix_cache();
-      if (chance(60)) {
-        world_.scheduler.discard();
-        ++world_.seen.num_discarded;
-        world_.check_pages();
+      if (fails) {
+        world_.discard();
         continue;
       }
       settle();

@@ -79,8 +79,9 @@ class World {
     lines.erase(id);
   }
 
-  // One step and the model's run of it; checks everything. False when nothing ran.
-  bool step() {
+  // One step and the model's run of it, unless `runs` is false; checks everything. False when
+  // nothing could run.
+  bool step(bool runs = true) {
     plan = &scheduler.step();
     ++seen.num_steps;
     for (const auto& [id, reason] : plan->ended) {
@@ -97,9 +98,17 @@ class World {
       MUST((lines.empty() || !plan->ended.empty()));
       return false;
     }
+    if (!runs) return true;
     logits_ = model_.run(*plan);
     check_logits();
     return true;
+  }
+
+  // The plan did not run, or not to its end.
+  void discard() {
+    scheduler.discard();
+    ++seen.num_discarded;
+    check_pages();
   }
 
   // The best token of each that samples, unless it ended meanwhile.
