@@ -158,7 +158,8 @@ void define_reply(py::module_& module) {
       .def_property_readonly("is_streamed", method(&Reply::is_streamed),
                              "Whether somebody listens to partial results.")
       .def("emit", method(&Reply::emit), py::arg("partial"), py::arg("is_last") = false,
-           "Passes a partial result on; waits while the consumer is 64 behind, unless it is the last "
+           "Passes a partial result on; waits while the consumer is 64 behind, unless it is the "
+           "last "
            "one. False when nobody wants the rest.")
       .def("finish", method(&Reply::finish),
            "Answers with what was written into the item. False when it was answered before.")

@@ -34,8 +34,8 @@ class DeferredOperator : public Operator {
     bool has_room() const;
     // Somebody listens to partial results.
     bool is_streamed() const noexcept { return static_cast<bool>(stream_); }
-    // Passes a partial result on; waits while there is no room, unless it is the last one. False when
-    // nobody wants the rest.
+    // Passes a partial result on; waits while there is no room, unless it is the last one. False
+    // when nobody wants the rest.
     bool emit(Value partial, bool is_last = false) const;
     // Ends it with what `fill` writes into the item. False when it has ended before.
     template <class Fill>

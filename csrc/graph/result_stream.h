@@ -22,7 +22,8 @@ class ResultStream final : public RefCounted {
   // Adds a value, and waits while the buffer is full. False once the stream has ended: nobody
   // wants the rest.
   bool push(Value value);
-  // The same for a value after which none follows: one that is more than fits has a place of its own.
+  // The same for a value after which none follows: one that is more than fits has a place of its
+  // own.
   bool push_last(Value value);
   // Whether `push` would not wait now. It stays so for the only one who pushes.
   bool has_room() const;
