@@ -77,8 +77,8 @@ class KVStorage:
 class StepPlan:
     """One step of an `LlmScheduler` as plain arrays, without copies.
 
-    T tokens, R rows, S samples, L wanted logits. All arrays are writable memoryviews of int32 unless said. They
-    show the last step: reading them from a plan after the next `step` raises RuntimeError.
+    T tokens, R rows, S samples, L wanted logits. All arrays are writable memoryviews of int32 unless said.
+    They show the last step: reading them from a plan after the next `step` raises RuntimeError.
     """
 
     @property
@@ -140,10 +140,10 @@ class StepPlan:
 class LlmScheduler:
     """Chooses in every step which sequences compute which tokens on which pages.
 
-    See docs/design/0008-the-language-model-in-rooms.md. One thread at a time. `policy` is `fcfs`, `priority`,
-    `fair`, `shortest`, `prefill_first`, or a callable: called once for each `add` with a dict of
-    `num_prompt_tokens`, `max_tokens`, `width`, `priority`, `user` and `expected_tokens`, it returns a float; the
-    lower runs first.
+    See docs/design/0008-the-language-model-in-rooms.md. One thread at a time. `policy` is `fcfs`,
+    `priority` (higher ones first), `fair`, `shortest`, `prefill_first`, or a callable: called once for each
+    `add` with a dict of `num_prompt_tokens`, `max_tokens`, `width`, `priority`, `user` and
+    `expected_tokens`, it returns a float; the lower runs first.
     """
 
     def __init__(
@@ -189,5 +189,48 @@ class LlmScheduler:
     def reset_prefix_cache(self) -> None: ...
     def stats(self) -> dict[str, int]: ...
     def has_work(self) -> bool: ...
+
+class FakeModel:
+    """An executor without a model: its logits are a hash of the tokens, read through the pages."""
+
+    def __init__(
+        self, vocab_size: int, num_pages: int, page_size: int, num_swap_pages: int = 0
+    ) -> None: ...
+    def run(self, plan: StepPlan) -> memoryview:
+        """Return the logits, [L, vocabulary] in float32; RuntimeError for a plan nobody could run."""
+    @staticmethod
+    def reference_logits(token_ids: Sequence[int] | memoryview, vocab_size: int) -> memoryview:
+        """Return the logits after these tokens, [1, vocabulary]."""
+
+class TokenTable:
+    """The bytes of every token of a vocabulary; shared by all streams of a model."""
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        special_ids: Sequence[int] | memoryview = (),
+        strip_leading_space: bool = False,
+    ) -> None: ...
+    def decode(self, ids: Sequence[int] | memoryview, skip_special: bool = True) -> str: ...
+    def bytes_of(self, id: int) -> bytes: ...
+    def __len__(self) -> int: ...
+
+class TextStream:
+    """The text of one sequence while its tokens come, safe to be shown piece by piece."""
+
+    def __init__(
+        self,
+        table: TokenTable,
+        stop: Sequence[str] = (),
+        include_stop: bool = False,
+        skip_special: bool = True,
+    ) -> None: ...
+    def push(self, token_id: int) -> str:
+        """Return what can be shown now; nothing once stopped."""
+    def flush(self) -> str:
+        """Return all that was held back: no token follows."""
+    @property
+    def stopped(self) -> str | None:
+        """The stop text that was found."""
 
 def declarations() -> list[dict[str, Any]]: ...

@@ -6,8 +6,10 @@
 #include "bind/item_dict.h"
 #include "bind/kernels_objects.h"
 #include "bind/kv_storage_object.h"
+#include "bind/llm_fake_model_object.h"
 #include "bind/llm_plan_object.h"
 #include "bind/llm_scheduler_object.h"
+#include "bind/llm_text_object.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -47,6 +49,8 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   define_cpu_parts(module);
   define_llm_plan(module);
   define_llm_scheduler(module);
+  define_llm_fake_model(module);
+  define_llm_text(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 

@@ -132,6 +132,7 @@ class LlmScheduler {
   void check_commit(std::span<const int64_t> parents, std::span<const int64_t> tokens);
   void close_rows();
   void close_plan();
+  void take_back_swaps();
   Sequence& fork(Sequence& parent);
   const char* append(Sequence& sequence, int32_t token);
   Sequence* sampling(size_t index, int64_t id) const noexcept;

@@ -131,7 +131,6 @@ const char* LlmScheduler::append(Sequence& sequence, int32_t token) {
 }
 
 void LlmScheduler::discard() {
-  std::vector<Sequence*> lost;
   for (const Row& row : rows_) {
     Sequence& sequence = *row.sequence;
     sequence.num_planned = 0;
@@ -142,6 +141,14 @@ void LlmScheduler::discard() {
       recompute(sequence);
     }
   }
+  take_back_swaps();
+  close_plan();
+}
+
+// What this step should have swapped out is computed again instead.
+void LlmScheduler::take_back_swaps() {
+  plan_.swap_out.clear();
+  std::vector<Sequence*> lost;
   for (Sequence* sequence : swapped_) {
     if (sequence->transfer_step == plan_.serial) lost.push_back(sequence);
   }
@@ -149,7 +156,6 @@ void LlmScheduler::discard() {
     swapped_.erase(sequence);
     recompute(*sequence);
   }
-  close_plan();
 }
 
 }  // namespace hami::llm

@@ -16,16 +16,18 @@ StepPlan& LlmScheduler::step() {
   budget_ = settings_.max_batched_tokens;
   has_preempted_ = false;
 
-  if (settings_.policy == Policy::kPrefillFirst) {
-    plan_prefills();
-    if (!has_preempted_ || rows_.empty()) admit();
-    if (rows_.empty()) plan_decodes();
-  } else {
-    plan_decodes();
-    plan_prefills();
-    // Should all the others have made room for one that could not grow even so, somebody comes in.
-    if (!has_preempted_ || rows_.empty()) admit();
+  const bool prefills_first = settings_.policy == Policy::kPrefillFirst;
+  if (!prefills_first) plan_decodes();
+  plan_prefills();
+  if (!has_preempted_) admit();
+  if (prefills_first && rows_.empty()) plan_decodes();
+  // All the others made room for one that could not grow even so: somebody comes in.
+  if (rows_.empty() && running_.empty()) {
+    num_owed_ = 0;
+    admit();
   }
+  // Nobody runs a plan without rows, so nothing would be copied.
+  if (rows_.empty()) take_back_swaps();
   lay_out();
   in_flight_ = !rows_.empty();
   return plan_;

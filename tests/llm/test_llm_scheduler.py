@@ -107,7 +107,7 @@ def test_a_plan_of_another_scheduler_is_refused() -> None:
         ([-1], [1], ValueError, "parent -1"),
         ([0], [-1], ValueError, "token -1 of sequence 0"),
         ([0], [2**31], ValueError, "no token id"),
-        ([0], [2**70], OverflowError, "too large"),
+        ([0], [2**70], OverflowError, "too big"),
         ([0, 0], [1, 2], ValueError, "beyond the `width`"),
         (["a"], [1], TypeError, "`parents` has an item that is no int but `str`"),
         ([0], 1, TypeError, "`tokens` must be a sequence of ints"),
