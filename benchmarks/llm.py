@@ -1,11 +1,11 @@
 """Measure the language-model engine on the CPU beside other engines, with the same weights in bfloat16.
 
-    python benchmarks/llm.py [--rounds 5] [--vllm PYTHON] [--llama-cpp PYTHON] [--engines hami,transformers,...]
+    python benchmarks/llm.py [--rounds 5] [--vllm PYTHON] [--llama-cpp PYTHON] [--engines hami,vllm,...]
 
-A: one request (prompt of 64, then of 512 tokens; 128 new ones). B: eight of them side by side. C: 32 requests of
-uneven lengths at once. D: 16 requests that share 512 tokens, without a prefix cache, then the first and the
-second time with one. Each engine runs in a process of its own, all of them in turn in every round. Peers that
-are not named by an interpreter are left out; `transformers` is in our own environment.
+A: one request (prompt of 64, then of 512 tokens; 128 new ones). B: eight of them side by side. C: 32 requests
+of uneven lengths at once. D: 16 requests that share 512 tokens, without a cache, then the first and
+the second time with one. Each engine runs in a process of its own, all of them in turn in every round. Peers
+that are not named by an interpreter are left out; `transformers` is in our own environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from rounds import HERE, Rounds, Row, machine, median_of, options_of, peer_versions, run_process, spread_of, table
+from rounds import (
+    HERE,
+    Rounds,
+    Row,
+    machine,
+    median_of,
+    options_of,
+    peer_versions,
+    run_process,
+    spread_of,
+    table,
+)
 
 COLUMNS = {
     "prompt_64_per_s": ("A: prompt of 64, tokens/s", 0),
@@ -89,7 +100,9 @@ def output_line(rows: list[Row]) -> str:
     said = []
     for engine in dict.fromkeys(row["case"] for row in rows):
         theirs = next(row["tokens"] for row in rows if row["case"] == engine)
-        same = next((i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]), len(ours))
+        same = next(
+            (i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]), len(ours)
+        )
         said.append(f"{engine} {same} of {len(ours)}")
     return "first greedy tokens that are those of hami: " + ", ".join(said)
 

@@ -2,7 +2,7 @@
 
     python llm_cases.py PEER FOLDER      prints one line of JSON
 
-The time of a prompt is that of a run that gives one token; the time of a step is what each further token adds.
+The time of a prompt is that of a run that gives one token; the time of a step what each further token adds.
 Every figure is the best of a few tries in this process; the spread is that between the rounds of `llm.py`.
 """
 
@@ -57,12 +57,14 @@ def crowd_figures(serve: Serve) -> dict[str, float]:
     waits = [answer.first_token_s for answer in answers]
     return {
         "crowd_tokens_per_s": work.num_output_tokens / seconds,
-        "crowd_first_token_ms": 1000 * statistics.median(waits) if all(map(math.isfinite, waits)) else math.nan,
+        "crowd_first_token_ms": 1000 * statistics.median(waits)
+        if all(map(math.isfinite, waits))
+        else math.nan,
     }
 
 
 def shared_figures(serve: Serve, has_cache: bool) -> dict[str, float]:
-    """Return the seconds of requests that share a prefix: without a cache, or the first and the second time."""
+    """Return the seconds of requests that share a prefix: with no cache, or the first and second time."""
     if not has_cache:
         return {"shared_off_s": min(timed(serve, workloads.shared(seed))[0] for seed in (1, 2))}
     cold, warm = [], []

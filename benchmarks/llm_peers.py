@@ -74,7 +74,9 @@ def vllm(folder: Path, prefix_cache: bool) -> Serve:
         prompts = [{"prompt_token_ids": prompt} for prompt in work.prompts]
         done = llm.generate(prompts, params, use_tqdm=False)
         return [
-            Answer(list(each.outputs[0].token_ids), getattr(each.metrics, "first_token_latency", float("nan")))
+            Answer(
+                list(each.outputs[0].token_ids), getattr(each.metrics, "first_token_latency", float("nan"))
+            )
             for each in done
         ]
 

@@ -1,6 +1,6 @@
-"""Write the weights that all engines of `llm.py` run: a folder in Hugging Face's layout, and a GGUF file, in bfloat16.
+"""Write the weights that all engines of `llm.py` run, in bfloat16: a Hugging Face folder and a GGUF file.
 
-    python llm_weights.py FOLDER      from SmolLM2-135M-Instruct, whose GGUF file has 4 bits a weight
+python llm_weights.py FOLDER      from SmolLM2-135M-Instruct, whose GGUF file has 4 bits a weight
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Ids = list[int]
 
 @dataclass
 class Answer:
-    """What came of one request: its tokens, and the seconds until the first one (NaN where a peer does not tell)."""
+    """What came of one request: its tokens, and the seconds until the first one, if the peer tells."""
 
     token_ids: Ids
     first_token_s: float

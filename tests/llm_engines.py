@@ -1,4 +1,4 @@
-"""Engines for tests: a model made of a hash, whose tokens are letters, and executors that misbehave on demand."""
+"""Engines for tests: a model made of a hash, whose tokens are bytes, and executors that misbehave."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ FAMILY_TITLES = {
     "sources": "Sources",
     "tensor": "Tensors",
     "onnxruntime": "ONNX Runtime",
+    "llm": "Language models",
     "tensorrt": "TensorRT",
     "torch": "Torch",
     "image": "Images",

@@ -1,4 +1,4 @@
-"""`hami.AsyncLLM`: the same engine for asyncio. One object serves any number of tasks of any number of loops."""
+"""`hami.AsyncLLM`: the same engine for asyncio. One object serves any tasks of any loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .settings import EngineSettings
 
 
 class _Consumer:
-    """Carries news from the engine's thread to a task. What is not yet taken is added up, so it stays small."""
+    """Carries news from the engine's thread to a task. What nobody took yet is added up."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -97,7 +97,9 @@ class AsyncLLM:
         made._requests = {}
         return made
 
-    async def agenerate(self, prompt: Any, params: SamplingParams | None = None, **options: Any) -> Generation:
+    async def agenerate(
+        self, prompt: Any, params: SamplingParams | None = None, **options: Any
+    ) -> Generation:
         """Return the whole generation of one prompt. Cancelling the task aborts it.
 
         `options` are `priority`, `salt`, `user`, and `request_id`, the name by which `abort` knows it.
@@ -121,7 +123,7 @@ class AsyncLLM:
                     yield update
 
     def abort(self, request_id: str) -> bool:
-        """End a request early, whose `finish_reason` is then `abort`. False when there is none of that name."""
+        """End a request early, with the reason `abort`. False when there is none of that name."""
         job = self._requests.get(request_id)
         if job is not None:
             self._engine.abort(job)

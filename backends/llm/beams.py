@@ -1,9 +1,9 @@
 """Beam search over the engine: the `beam_width` likeliest continuations of a prompt, kept side by side.
 
-A beam is a sequence of the scheduler; a beam that continues in several ways forks, one that continues in none is
-dropped, and pages are shared until somebody writes. The score of a hypothesis is the sum of its log-probabilities
-over its length to the power of `length_penalty` (Wu et al. 2016, without their coverage term and with the plain
-length, as the field does it).
+A beam is a sequence of the scheduler; a beam that continues in several ways forks, one that continues in none
+is dropped, and pages are shared until somebody writes. The score of a hypothesis is the sum of its
+log-probabilities over its length to the power of `length_penalty` (Wu et al. 2016, without their coverage
+term and with the plain length, as the field does it).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class BeamSearch:
     def propose(self, logits: torch.Tensor, rows: Mapping[int, int]) -> list[tuple[int, int]] | None:
         """Return (parent sequence, token) for each beam of the next round, to be settled.
 
-        `rows` names the row of `logits` [L, vocabulary] for each beam that may sample in this step. Beams advance
-        together: None while one of them is missing.
+        `rows` names the row of `logits` [L, vocabulary] for each beam that may sample in this step. Beams
+        advance together: None while one of them is missing.
         """
         if any(beam.sequence not in rows for beam in self.live):
             return None
@@ -91,7 +91,7 @@ class BeamSearch:
         return not self._next and not self.ended
 
     def settle(self, settled: list[tuple[int, str]]) -> bool:
-        """Learn which sequences the beams have become, and why they ended. Returns whether the search is over."""
+        """Learn which sequences the beams are now, and why they ended. Returns whether the search is over."""
         self.live = []
         for beam, (sequence, reason) in zip(self._next, settled, strict=True):
             beam.sequence = sequence

@@ -1,4 +1,4 @@
-"""The engine of a language model: it chooses, runs and settles, one step after another, on a thread of its own.
+"""The engine of a language model: it chooses, runs and settles, step after step, on a thread of its own.
 
 `submit` and `abort` may be called from any thread; the scheduler, the executor and the jobs belong to the
 engine's thread. A step that fails fails the requests in it; a model that keeps failing ends the engine.
@@ -35,7 +35,13 @@ class Engine:
     """Runs one model for any number of callers; it closes the executor when it ends."""
 
     def __init__(
-        self, scheduler: LlmScheduler, executor: Executor, vocabulary: Vocabulary, *, name: str = "llm", seed: int = 0
+        self,
+        scheduler: LlmScheduler,
+        executor: Executor,
+        vocabulary: Vocabulary,
+        *,
+        name: str = "llm",
+        seed: int = 0,
     ) -> None:
         self.vocabulary = vocabulary
         self._scheduler = scheduler

@@ -53,7 +53,7 @@ class Branch:
     pending: Update | None = None
 
     def add(self, token: int, is_shown: bool, logprobs: TokenLogprobs | None) -> str | None:
-        """Append a sampled token; one that is not shown has no text. Returns the stop text that it completed."""
+        """Append a sampled token; one that is not shown has no text. Returns a stop text if there is one."""
         done = self.completion
         done.token_ids.append(token)
         self.state.append(token)

@@ -9,7 +9,14 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from hami.errors import RequestError
 
@@ -73,10 +80,10 @@ class LLM:
     ) -> list[Generation]:
         """Return a generation for each prompt, in their order.
 
-        `prompts` is one prompt or a list of them, each a text, a list of token ids, or a chat (a list of dicts
-        with `role` and `content`). `params` are for all, or one for each. `salt` keeps prefixes apart: only
-        prompts of the same salt share pages. `progress` shows a bar. Raises RequestError for the first prompt
-        that cannot be served, when the others have ended; Ctrl-C aborts all.
+        `prompts` is one prompt or a list of them, each a text, a list of token ids, or a chat (a list of
+        dicts with `role` and `content`). `params` are for all, or one for each. `salt` keeps prefixes apart:
+        only prompts of the same salt share pages. `progress` shows a bar. Raises RequestError for the first
+        prompt that cannot be served, when the others have ended; Ctrl-C aborts all.
         """
         listed = prompts_of(prompts)
         if params is None or isinstance(params, SamplingParams):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from hami import scheduler
 from hami._core import LlmScheduler
 from hami.errors import ConfigError
 
@@ -36,8 +37,9 @@ def load_engine(model: str | os.PathLike[str], settings: EngineSettings, name: s
         executor = _executor(config, weights, limits, settings)
     finally:
         weights.close()
-    scheduler = make_scheduler(executor, limits, settings)
-    return Engine(scheduler, executor, vocabulary, name=name, seed=settings.seed)
+    return Engine(
+        make_scheduler(executor, limits, settings), executor, vocabulary, name=name, seed=settings.seed
+    )
 
 
 def make_scheduler(executor: Executor, limits: Limits, settings: EngineSettings) -> LlmScheduler:
@@ -49,10 +51,16 @@ def make_scheduler(executor: Executor, limits: Limits, settings: EngineSettings)
         max_model_len=limits.max_model_len,
         max_batched_tokens=limits.max_batched_tokens,
         prefix_cache=settings.prefix_cache,
-        policy=settings.policy,
+        policy=_policy(settings.policy),
         preempt=settings.preempt,
         num_swap_pages=executor.num_swap_pages,
     )
+
+
+def _policy(policy: Any) -> Any:
+    """Return what the scheduler takes: a name of its own, or a function that gives a request its place."""
+    registered = scheduler.find(policy) if isinstance(policy, str) else None
+    return policy if registered is None else registered().order
 
 
 def _limits(config: ModelConfig, settings: EngineSettings) -> Limits:
@@ -67,7 +75,9 @@ def _limits(config: ModelConfig, settings: EngineSettings) -> Limits:
     num_pages = settings.num_pages or 0
     num_swap_pages = 0
     if settings.preempt == "swap":
-        num_swap_pages = settings.num_swap_pages or num_pages or settings.max_running * -(-wanted // settings.page_size)
+        num_swap_pages = (
+            settings.num_swap_pages or num_pages or settings.max_running * -(-wanted // settings.page_size)
+        )
     return Limits(
         page_size=settings.page_size,
         num_pages=num_pages,
@@ -89,7 +99,7 @@ def _executor(config: ModelConfig, weights: Weights, limits: Limits, settings: E
             raise ConfigError(
                 f"`attention` is `cpu_paged`, and `device` is `{settings.device}`",
                 code="llm-setting",
-                help="use `attention = \"sdpa\"` there",
+                help='use `attention = "sdpa"` there',
             )
         return CpuExecutor(config, weights, limits, dtype=settings.dtype, num_threads=settings.num_threads)
     if settings.dtype in ("q8", "q4"):

@@ -1,4 +1,4 @@
-"""Language models as nodes of a pipeline: `LLM` whole, and taken apart as Tokenize, ContinuousBatching, Detokenize.
+"""Language models as nodes: `LLM` whole, or taken apart as Tokenize, ContinuousBatching and Detokenize.
 
 A request is a dict with the prompt in `data`, and, if wanted, `sampling` (a dict or SamplingParams), `salt`,
 `user`, `priority`, and `stream`: what the partial results are, `text` (default), `token_ids` or `full`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import hami
+from hami.backend import Backend, param, register
 from hami.errors import RequestError
 from hami.params import ParamSlot
 
@@ -91,11 +91,11 @@ def _plain(logprobs: Any) -> Any:
 
 
 @_with_settings
-class _Generates(hami.Backend):
+class _Generates(Backend):
     """What the nodes with an engine have in common."""
 
-    model = hami.param(type="path", doc="a Hugging Face folder, or a GGUF file")
-    sampling = hami.param(None, type="any", doc="SamplingParams of requests that bring none, as a table")
+    model = param(type="path", doc="a Hugging Face folder, or a GGUF file")
+    sampling = param(None, type="any", doc="SamplingParams of requests that bring none, as a table")
 
     gives_text = True
 
@@ -103,7 +103,9 @@ class _Generates(hami.Backend):
         node = options.get("node_name", "llm")
         settings = {name: getattr(self, name) for name in SETTINGS}
         self._defaults = SamplingParams.of(self.sampling)
-        self._engine: Engine = load_engine(self.model, EngineSettings.from_keywords(f"node `{node}`", settings), node)
+        self._engine: Engine = load_engine(
+            self.model, EngineSettings.from_keywords(f"node `{node}`", settings), node
+        )
 
     def start(self, item: dict[str, Any], reply: Reply) -> None:
         stream = item.get("stream", "text")
@@ -135,20 +137,20 @@ class _Generates(hami.Backend):
         self._engine.close()
 
 
-@hami.register("LLM")
+@register("LLM")
 class LanguageModel(_Generates):
     """Answers prompts (texts, chats, or token ids) with the text that a language model generates."""
 
 
-@hami.register("ContinuousBatching")
+@register("ContinuousBatching")
 class ContinuousBatching(_Generates):
     """Continues token ids with a language model; requests join and leave a running batch at every step."""
 
     gives_text = False
 
 
-class _KnowsTokens(hami.Backend):
-    model = hami.param(type="path", doc="a Hugging Face folder, or a GGUF file")
+class _KnowsTokens(Backend):
+    model = param(type="path", doc="a Hugging Face folder, or a GGUF file")
     is_reentrant = True
     group_by = "none"
 
@@ -161,7 +163,7 @@ class _KnowsTokens(hami.Backend):
             weights.close()
 
 
-@hami.register("Tokenize")
+@register("Tokenize")
 class Tokenize(_KnowsTokens):
     """Turns a text, or a chat (a list of messages), into the token ids of a model."""
 
@@ -175,11 +177,11 @@ class Tokenize(_KnowsTokens):
                 item["error"] = error
 
 
-@hami.register("Detokenize")
+@register("Detokenize")
 class Detokenize(_KnowsTokens):
     """Turns the token ids of a model into text."""
 
-    skip_special_tokens = hami.param(True, doc="leave out tokens that stand for no text")
+    skip_special_tokens = param(True, doc="leave out tokens that stand for no text")
 
     def forward(self, batch: list[dict[str, Any]]) -> None:
         for item in batch:

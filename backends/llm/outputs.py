@@ -1,7 +1,7 @@
 """What a generation gives: its texts and tokens, how it ended, what it used and how long it took.
 
-The engine fills these objects on its thread; whoever asked for the generation gets them when they are complete,
-or an `Update` at a time while it runs.
+The engine fills these objects on its thread; whoever asked for the generation gets them when they are
+complete, or an `Update` at a time while it runs.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Timing:
 class Completion:
     """One of the `n` answers to a prompt.
 
-    `finish_reason` is `stop` (an end token or a stop text), `length`, or `abort`; `stop_reason` is the text or
-    the id that stopped it, None for the model's own end token. `logprobs` has one entry a token, if they were
-    asked for.
+    `finish_reason` is `stop` (an end token or a stop text), `length`, or `abort`; `stop_reason` is the text
+    or the id that stopped it, None for the model's own end token. `logprobs` has one entry a token, if they
+    were asked for.
     """
 
     index: int

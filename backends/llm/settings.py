@@ -43,6 +43,7 @@ def _setting(
 class EngineSettings:
     """Checked settings."""
 
+    # ruff: noqa: RUF009 - each call makes a dataclass field
     dtype: str = _setting(
         "auto",
         "number format of the weights; `auto`: bfloat16; q8 and q4 are faster, and change the output",
@@ -63,7 +64,7 @@ class EngineSettings:
     prefix_cache: str = _setting("radix", "how prefixes are found", choices=("radix", "hash", "none"))
     policy: Any = _setting(
         "fcfs",
-        "who is next: `fcfs`, `priority`, `fair`, `shortest`, `prefill_first`, or the name of a function",
+        "who is next: `fcfs`, `priority`, `fair`, `shortest`, `prefill_first`, or a class of hami.Scheduler",
         type="any",
     )
     preempt: str = _setting("recompute", "what becomes of a victim's pages", choices=("recompute", "swap"))

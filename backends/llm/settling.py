@@ -179,7 +179,7 @@ class Settler:
         tokens = [sampled.tokens[place] for place in kept]
         proposals = self._propose(beams, logits, parents, tokens)
         settled = self._scheduler.commit(plan, parents, tokens)
-        for place, (sequence, reason) in zip(kept, settled, strict=False):
+        for place, (sequence, reason) in zip(kept, settled[: len(kept)], strict=True):
             self._take(branches[place], sequence, reason, sampled, place)
         for job, start, end in proposals:
             self._take_beams(job, settled[start:end])
@@ -278,6 +278,6 @@ def _no_token(job: Job, reason: str) -> RequestError:
     return RequestError(
         f"there is no token {place}: {reason}",
         code="llm-no-token",
-        help="if nothing in `sampling` forbids all tokens, the weights or their number format do not suit the "
-        'prompt: try `dtype = "float32"`',
+        help="if nothing in `sampling` forbids all tokens, the number format may not suit the weights: "
+        'try `dtype = "float32"`',
     )

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 class Vocabulary:
     """The tokens of one model. Any thread may use it."""
 
-    def __init__(self, vocab_size: int, tokenizer: Tokenizer | None = None, eos_ids: Sequence[int] = ()) -> None:
+    def __init__(
+        self, vocab_size: int, tokenizer: Tokenizer | None = None, eos_ids: Sequence[int] = ()
+    ) -> None:
         self.vocab_size = vocab_size
         self.tokenizer = tokenizer
         self.eos_ids = frozenset(eos_ids if tokenizer is None else tokenizer.eos_ids)
@@ -36,7 +38,7 @@ class Vocabulary:
         return TokenTable(self.tokenizer.token_bytes(), sorted(self.tokenizer.special_ids))
 
     def prompt_ids(self, prompt: Any) -> list[int]:
-        """Return the ids of a prompt: a text, a list of ids, or a chat (a list of dicts with role and content).
+        """Return the ids of a prompt: a text, a list of ids, or a chat (dicts with role and content).
 
         Raises RequestError for anything else, for ids outside of the vocabulary, and for an empty prompt.
         """
@@ -102,13 +104,15 @@ class Vocabulary:
         if hasattr(prompt, "tolist"):
             prompt = prompt.tolist()
         if not isinstance(prompt, (list, tuple)):
-            message = f"a prompt is a text, a list of token ids or a list of messages, not a `{type(prompt).__name__}`"
+            message = f"a prompt is a text, token ids or messages, not a `{type(prompt).__name__}`"
             raise _refusal(message, "see docs/language_models.md")
         for place, token in enumerate(prompt):
             if isinstance(token, bool) or not isinstance(token, int):
                 raise _refusal(f"token {place} of the prompt is `{token!r}`", "token ids are integers")
             if not 0 <= token < self.vocab_size:
-                message = f"token {place} of the prompt is `{token}`, and the vocabulary has {self.vocab_size}"
+                message = (
+                    f"token {place} of the prompt is `{token}`, and the vocabulary has {self.vocab_size}"
+                )
                 raise _refusal(message, "use ids of this model's tokenizer")
         return list(prompt)
 

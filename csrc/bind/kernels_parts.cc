@@ -39,7 +39,9 @@ struct CpuLinear {
   std::mutex mutex;
   kernels::PackedMatrix matrix;
   kernels::ThreadTeam team;
-  kernels::AlignedMemory x;
+  kernels::Rows x;
+  kernels::Workspace workspace;
+  int64_t max_rows = 0;
   ResultPool results;
 };
 
@@ -62,19 +64,19 @@ py::object multiply(CpuLinear& self, const py::object& activations) {
   const auto x = in_python([&] { return floats_of(activations, "x", {-1, depth}); });
   const int64_t num_rows = x->shape()[0];
   return view_of(alone(self.mutex, [&] {
-    const size_t stride = kernels::row_stride(depth);
-    const size_t num_bytes = static_cast<size_t>(num_rows) * stride * sizeof(float);
-    if (self.x.size() < num_bytes) self.x = kernels::AlignedMemory(num_bytes);
-    float* const rows = self.x.as<float>();
+    if (num_rows > self.max_rows) {
+      self.x = kernels::Rows(num_rows, depth);
+      self.workspace = kernels::Workspace(num_rows, depth, self.team.size());
+      self.max_rows = num_rows;
+    }
     auto result = self.results.take(num_rows, self.matrix.num_rows());
-    kernels::Product product{&self.matrix, rows, stride, static_cast<int>(num_rows),
-                             result.data(), static_cast<size_t>(self.matrix.num_rows())};
+    const kernels::Product product{&self.matrix, &self.x, static_cast<int>(num_rows),
+                                   result.data(), static_cast<size_t>(self.matrix.num_rows())};
     self.team.run([&](Member& member) {
       member.share(num_rows, [&](int64_t row) {
-        std::copy_n(x->data_as<const float>() + row * depth, depth,
-                    rows + static_cast<size_t>(row) * stride);
+        std::copy_n(x->data_as<const float>() + row * depth, depth, self.x.row(row));
       });
-      product.run(member);
+      product.run(member, self.workspace);
     });
     return result;
   }));

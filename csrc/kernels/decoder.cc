@@ -5,12 +5,9 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "kernels/product.h"
 
 namespace hami::kernels {
 namespace {
-
-constexpr int kFewRows = 4;  // that each member norms by itself
 
 DecoderConfig checked(DecoderConfig config) {
   check(config);
@@ -30,26 +27,22 @@ AttentionShape shape_of(const DecoderConfig& config) {
 
 }  // namespace
 
-Decoder::Rows::Rows(int64_t num_rows, int64_t size)
-    : stride(row_stride(size)),
-      memory(static_cast<size_t>(num_rows) * stride * sizeof(float)) {}
-
 Decoder::Decoder(const DecoderConfig& config)
     : config_(checked(config)),
       kernels_(kernels_of(config.isa)),
       weights_(config_, kernels_),
       team_(static_cast<int>(config_.num_threads)),
       attention_(kernels_, shape_of(config_), team_.size()),
+      workspace_(config_.max_tokens_per_step,
+                 std::max({config_.hidden, config_.q_size(), config_.intermediate}),
+                 team_.size()),
       hidden_(config_.max_tokens_per_step, config_.hidden),
-      normed_(config_.max_tokens_per_step, config_.hidden),
       qkv_(config_.max_tokens_per_step, config_.q_size() + 2 * config_.kv_size()),
       attended_(config_.max_tokens_per_step, config_.q_size()),
       inner_(config_.max_tokens_per_step, config_.intermediate),
       angles_(config_.max_tokens_per_step, config_.head_dim),
       chosen_hidden_(config_.max_tokens_per_step, config_.hidden),
-      chosen_attended_(config_.max_tokens_per_step, config_.q_size()) {
-  for (int i = 0; i < team_.size(); ++i) own_rows_.emplace_back(kFewRows, config_.hidden);
-}
+      chosen_attended_(config_.max_tokens_per_step, config_.q_size()) {}
 
 void Decoder::make_pool(int64_t num_pages, int64_t page_size, int64_t num_swap_pages) {
   pool_ = KvPool();  // both at once would need the memory twice
@@ -82,31 +75,44 @@ void Decoder::forward(Member& member, const StepView& step, float* logits) noexc
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     const LayerWeights& layer = weights_.layer(i);
     const bool is_last = i + 1 == config_.num_layers;
-    const float* x = norm(member, hidden_, layer.input_norm, step.num_tokens());
-    Product qkv{&layer.qkv, x, normed_.stride, step.num_tokens(), qkv_.row(0), qkv_.stride};
+    Product qkv = normed_product(layer.qkv, hidden_, step.num_tokens(), layer.input_norm);
+    qkv.out = qkv_.row(0);
+    qkv.out_stride = qkv_.stride;
     if (config_.has_qkv_bias) qkv.bias = layer.qkv_bias.data();
-    qkv.run(member);
+    qkv.run(member, workspace_);
     attend(member, step, i);
     if (is_last) choose(member, step);
     const Rows& attended = is_last ? chosen_attended_ : attended_;
     const Rows& hidden = is_last ? chosen_hidden_ : hidden_;
     const int num_rows = is_last ? step.num_logits() : step.num_tokens();
-    Product{&layer.o,      attended.row(0), attended.stride, num_rows,
-            hidden.row(0), hidden.stride,   Epilogue::kAdd}
-        .run(member);
-    x = norm(member, hidden, layer.post_norm, num_rows);
-    Product{&layer.gate_up, x,             normed_.stride,     num_rows,
-            inner_.row(0),  inner_.stride, Epilogue::kSiluMul}
-        .run(member);
-    Product{&layer.down,   inner_.row(0), inner_.stride,  num_rows,
-            hidden.row(0), hidden.stride, Epilogue::kAdd}
-        .run(member);
+    const auto add_to_hidden = [&](const PackedMatrix& matrix, const Rows& x) {
+      Product{&matrix, &x, num_rows, hidden.row(0), hidden.stride, Epilogue::kAdd}.run(member,
+                                                                                      workspace_);
+    };
+    add_to_hidden(layer.o, attended);
+    Product gate_up = normed_product(layer.gate_up, hidden, num_rows, layer.post_norm);
+    gate_up.out = inner_.row(0);
+    gate_up.out_stride = inner_.stride;
+    gate_up.epilogue = Epilogue::kSiluMul;
+    gate_up.run(member, workspace_);
+    add_to_hidden(layer.down, inner_);
   }
-  const int num_logits = step.num_logits();
-  const float* x = norm(member, chosen_hidden_, weights_.norm(), num_logits);
-  Product{&weights_.head(), x, normed_.stride, num_logits, logits,
-          static_cast<size_t>(config_.vocab)}
-      .run(member);
+  Product head =
+      normed_product(weights_.head(), chosen_hidden_, step.num_logits(), weights_.norm());
+  head.out = logits;
+  head.out_stride = static_cast<size_t>(config_.vocab);
+  head.run(member, workspace_);
+}
+
+Product Decoder::normed_product(const PackedMatrix& matrix, const Rows& x, int num_rows,
+                                const std::vector<float>& norm) const noexcept {
+  Product product;
+  product.matrix = &matrix;
+  product.x = &x;
+  product.num_rows = num_rows;
+  product.norm_weight = norm.data();
+  product.norm_eps = static_cast<float>(config_.rms_eps);
+  return product;
 }
 
 void Decoder::copy_pages(Member& member, const StepView& step) noexcept {
@@ -135,27 +141,6 @@ void Decoder::embed(Member& member, const StepView& step) noexcept {
       angles[half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
     }
   });
-}
-
-const float* Decoder::norm(Member& member, const Rows& x, const std::vector<float>& weight,
-                           int num_rows) noexcept {
-  const auto eps = static_cast<float>(config_.rms_eps);
-  const int size = static_cast<int>(config_.hidden);
-  if (num_rows <= kFewRows) {
-    const Rows& own = own_rows_[static_cast<size_t>(member.index())];
-    for (int i = 0; i < num_rows; ++i) {
-      kernels_.rms_norm(x.row(i), weight.data(), size, eps, own.row(i));
-    }
-    return own.row(0);
-  }
-  constexpr int64_t kRowsPerTask = 4;
-  member.share((num_rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task) {
-    const int64_t end = std::min<int64_t>(num_rows, (task + 1) * kRowsPerTask);
-    for (int64_t i = task * kRowsPerTask; i < end; ++i) {
-      kernels_.rms_norm(x.row(i), weight.data(), size, eps, normed_.row(i));
-    }
-  });
-  return normed_.row(0);
 }
 
 // Queries and keys of a token get their norm and rotation; keys and values go to their slot.

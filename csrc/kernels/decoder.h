@@ -15,6 +15,7 @@
 #include "kernels/kv_pool.h"
 #include "kernels/memory.h"
 #include "kernels/paged_attention.h"
+#include "kernels/product.h"
 #include "kernels/step_view.h"
 #include "kernels/thread_team.h"
 
@@ -39,16 +40,6 @@ class Decoder {
   void run(const StepView& step, float* logits);
 
  private:
-  // A buffer with a row for each token; what lies beyond the numbers of a row stays zero.
-  struct Rows {
-    Rows(int64_t num_rows, int64_t size);
-    float* row(int64_t index) const noexcept {
-      return memory.as<float>() + static_cast<size_t>(index) * stride;
-    }
-    size_t stride;
-    AlignedMemory memory;
-  };
-
   void forward(Member& member, const StepView& step, float* logits) noexcept;
   void copy_pages(Member& member, const StepView& step) noexcept;
   void embed(Member& member, const StepView& step) noexcept;
@@ -56,10 +47,9 @@ class Decoder {
   void place(const StepView& step, int64_t layer, int token) noexcept;
   // Keeps the rows of tokens whose logits are wanted.
   void choose(Member& member, const StepView& step) noexcept;
-  // The rows [num_rows, hidden] of `x`, normed: by all members into `normed_`, or, if they are few,
-  // by each into rows of its own, which costs less than to meet.
-  const float* norm(Member& member, const Rows& x, const std::vector<float>& weight,
-                    int num_rows) noexcept;
+  // A product whose activations are hidden rows, normed on the way.
+  Product normed_product(const PackedMatrix& matrix, const Rows& x, int num_rows,
+                         const std::vector<float>& norm) const noexcept;
 
   const DecoderConfig config_;
   const Kernels& kernels_;
@@ -67,9 +57,9 @@ class Decoder {
   KvPool pool_;
   ThreadTeam team_;
   AttentionTasks attention_;
-  Rows hidden_, normed_, qkv_, attended_, inner_, angles_;
+  Workspace workspace_;
+  Rows hidden_, qkv_, attended_, inner_, angles_;
   Rows chosen_hidden_, chosen_attended_;
-  std::vector<Rows> own_rows_;  // of each member
 };
 
 }  // namespace hami::kernels

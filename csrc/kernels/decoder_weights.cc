@@ -37,10 +37,12 @@ DecoderWeights::DecoderWeights(const DecoderConfig& config, const Kernels& kerne
       layer.k_norm.resize(static_cast<size_t>(config.head_dim));
     }
   }
-  head_ = PackedMatrix(kernels, format, size(config.vocab), hidden);
+  // Four bits are too few for the output, where small differences choose the token.
+  const Format head = format == Format::kQ4 ? Format::kQ8 : format;
+  head_ = PackedMatrix(kernels, head, size(config.vocab), hidden);
   if (!config.ties_embeddings) {
     // Looked up, not multiplied: blocks would lose digits and save no time.
-    const Format kept = format > Format::kFloat16 ? Format::kBfloat16 : format;
+    const Format kept = is_blocked(format) ? Format::kBfloat16 : format;
     embeddings_ = PackedMatrix(kernels, kept, size(config.vocab), hidden);
   }
   expect_all();

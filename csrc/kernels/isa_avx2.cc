@@ -14,6 +14,8 @@ namespace avx2 {
 //
 #include "kernels/rows_body.h"
 //
+#include "kernels/blocks_body.h"
+//
 #include "kernels/attention_body.h"
 //
 #include "kernels/attention_many_body.h"

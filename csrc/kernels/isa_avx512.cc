@@ -8,6 +8,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #define HAMI_ISA Isa::kAvx512
+#define HAMI_HAS_VNNI 0
 HAMI_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 
 namespace hami::kernels {
@@ -18,6 +19,8 @@ namespace avx512 {
 #include "kernels/matmul_body.h"
 //
 #include "kernels/rows_body.h"
+//
+#include "kernels/blocks_body.h"
 //
 #include "kernels/attention_body.h"
 //

@@ -8,6 +8,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #define HAMI_ISA Isa::kAvx512Bf16
+#define HAMI_HAS_VNNI 1
 HAMI_TARGET_BEGIN("avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 
 namespace hami::kernels {
@@ -19,6 +20,10 @@ namespace avx512_bf16 {
 //
 #include "kernels/rows_body.h"
 //
+#include "kernels/blocks_body.h"
+//
+#include "kernels/dot_bf16_body.h"
+//
 #include "kernels/attention_body.h"
 //
 #include "kernels/attention_many_body.h"
@@ -27,7 +32,13 @@ namespace avx512_bf16 {
 
 }  // namespace avx512_bf16
 
-Kernels avx512_bf16_table() { return avx512_bf16::make_table(); }
+Kernels avx512_bf16_table() {
+  Kernels table = avx512_bf16::make_table();
+  const int bfloat16 = static_cast<int>(Format::kBfloat16);
+  table.matmul[bfloat16] = &avx512_bf16::matmul<avx512_bf16::DotBfloat16Kernel>;
+  table.round[bfloat16] = &avx512_bf16::round_to_bf16;
+  return table;
+}
 
 }  // namespace hami::kernels
 

@@ -11,6 +11,8 @@ namespace portable {
 //
 #include "kernels/rows_body.h"
 //
+#include "kernels/blocks_body.h"
+//
 #include "kernels/attention_body.h"
 //
 #include "kernels/attention_many_body.h"

@@ -99,7 +99,10 @@ const char* name_of(Format format) noexcept {
   return kNames[static_cast<int>(format)];
 }
 
-size_t bytes_of(Format format) noexcept { return format == Format::kFloat32 ? 4 : 2; }
+size_t bytes_of(Format format) noexcept {
+  constexpr size_t kBytes[] = {4, 2, 2, 34, 20};
+  return kBytes[static_cast<int>(format)];
+}
 
 size_t attention_scratch(int head_dim) noexcept {
   constexpr size_t kWidestPanel = 32;

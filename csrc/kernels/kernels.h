@@ -26,7 +26,7 @@ enum class Epilogue {
 
 // Rows of activations times panels of packed weights.
 struct MatmulArgs {
-  const void* x = nullptr;  // rows as `quantize` writes them, else of floats
+  const void* x = nullptr;  // rows as `round` writes them, else of floats
   size_t x_stride = 0;      // bytes
   int num_rows = 0;
   const std::byte* panels = nullptr;  // the first of the matrix
@@ -74,8 +74,9 @@ struct Kernels {
   int max_rows;     // that one pass over a panel serves
 
   Matmul matmul[kNumFormats];
-  // Whether activations are to be rounded first, and how: a row of `depth` floats to `out`.
-  void (*quantize[kNumFormats])(const float* row, int depth, void* out);
+  // Null, or what rounds a row of `depth` floats to the activations that `matmul` takes, which are
+  // no longer than the row.
+  void (*round[kNumFormats])(const float* row, int depth, void* out);
   // Decoding: few queries, any positions. Prefill: many, blocked.
   Attend attend_few[3];
   Attend attend_many[3];
@@ -99,6 +100,8 @@ bool is_supported(Isa isa) noexcept;
 Isa best_isa() noexcept;
 const char* name_of(Isa isa) noexcept;
 const char* name_of(Format format) noexcept;
+
+constexpr bool is_blocked(Format format) noexcept { return format > Format::kFloat16; }
 
 // Bytes of one element; for blocks, of 32 elements of one column.
 size_t bytes_of(Format format) noexcept;

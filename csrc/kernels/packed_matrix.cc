@@ -1,5 +1,7 @@
 #include "kernels/packed_matrix.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -9,6 +11,9 @@ namespace hami::kernels {
 namespace {
 
 int round_up(int number, int step) { return (number + step - 1) / step * step; }
+
+// Of the eight weights of a word, those with an even place fill the lower half.
+int nibble_shift(int index) { return index % 2 * 16 + index % 8 / 2 * 4; }
 
 }  // namespace
 
@@ -40,7 +45,8 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, Format format, int num_rows, 
       padded_depth_(round_up(depth, kDepthStep)),
       num_panels_(round_up(num_rows, kernels.panel_width) / kernels.panel_width),
       num_halves_(is_paired ? 2 : 1) {
-  panel_bytes_ = static_cast<size_t>(kernels.panel_width) * padded_depth_ * bytes_of(format);
+  const int num_units = is_blocked(format) ? padded_depth_ / kDepthStep : padded_depth_;
+  panel_bytes_ = static_cast<size_t>(kernels.panel_width) * num_units * bytes_of(format);
   memory_ = AlignedMemory(panel_bytes_ * num_panels_ * num_halves_);
 }
 
@@ -76,8 +82,50 @@ void PackedMatrix::set_row(std::byte* panel, int column, const float* weights) {
         halves[(k / 2 * width + column) * 2 + k % 2] = bits_of(Bfloat16(weights[k]));
       }
       return;
-    default:
-      return;
+    case Format::kQ8:
+      return set_q8(panel, column, weights);
+    case Format::kQ4:
+      return set_q4(panel, column, weights);
+  }
+}
+
+// As blocks_body.h describes a block.
+void PackedMatrix::set_q8(std::byte* panel, int column, const float* weights) {
+  const int width = kernels_->panel_width;
+  for (int k = 0; k < padded_depth_; k += kDepthStep, panel += width * bytes_of(format_)) {
+    float highest = 0;
+    for (int i = 0; i < kDepthStep; ++i) highest = std::max(highest, std::fabs(weights[k + i]));
+    const Float16 scale(highest / 127);
+    const auto step = static_cast<float>(scale);
+    reinterpret_cast<uint16_t*>(panel)[column] = bits_of(scale);
+    auto* const bytes = reinterpret_cast<int8_t*>(panel) + 2 * width;
+    for (int i = 0; i < kDepthStep; ++i) {
+      const float level = step > 0 ? std::nearbyint(weights[k + i] / step) : 0;
+      bytes[(i / 2 * width + column) * 2 + i % 2] =
+          static_cast<int8_t>(std::clamp(level, -127.0F, 127.0F));
+    }
+  }
+}
+
+void PackedMatrix::set_q4(std::byte* panel, int column, const float* weights) {
+  const int width = kernels_->panel_width;
+  for (int k = 0; k < padded_depth_; k += kDepthStep, panel += width * bytes_of(format_)) {
+    const auto [low, high] = std::minmax_element(weights + k, weights + k + kDepthStep);
+    const Float16 minimum(*low);
+    const Float16 scale((*high - *low) / 15);
+    const auto step = static_cast<float>(scale);
+    auto* const halves = reinterpret_cast<uint16_t*>(panel);
+    halves[column] = bits_of(scale);
+    halves[width + column] = bits_of(minimum);
+    auto* const words = reinterpret_cast<uint32_t*>(panel + 4 * width);
+    for (int i = 0; i < kDepthStep; ++i) {
+      const float above = weights[k + i] - static_cast<float>(minimum);
+      const float level = step > 0 ? std::nearbyint(above / step) : 0;
+      const auto nibble = static_cast<uint32_t>(std::clamp(level, 0.0F, 15.0F));
+      uint32_t& word = words[i / 8 * width + column];
+      const int shift = nibble_shift(i);
+      word = (word & ~(0xFU << shift)) | nibble << shift;
+    }
   }
 }
 
@@ -103,8 +151,26 @@ void PackedMatrix::read_row(int row, float* out) const {
       }
       return;
     default:
+      for (int k = 0; k < depth_; ++k) {
+        const std::byte* block = panel + k / kDepthStep * width * bytes_of(format_);
+        out[k] = weight_of(block, column, k % kDepthStep);
+      }
       return;
   }
+}
+
+float PackedMatrix::weight_of(const std::byte* block, int column, int index) const noexcept {
+  const int width = kernels_->panel_width;
+  const auto* halves = reinterpret_cast<const uint16_t*>(block);
+  const auto scale = static_cast<float>(bits_to<Float16>(halves[column]));
+  if (format_ == Format::kQ8) {
+    const auto* bytes = reinterpret_cast<const int8_t*>(block) + 2 * width;
+    return scale * static_cast<float>(bytes[(index / 2 * width + column) * 2 + index % 2]);
+  }
+  const auto minimum = static_cast<float>(bits_to<Float16>(halves[width + column]));
+  const auto* words = reinterpret_cast<const uint32_t*>(block + 4 * width);
+  const uint32_t nibble = words[index / 8 * width + column] >> nibble_shift(index) & 0xFU;
+  return scale * static_cast<float>(nibble) + minimum;
 }
 
 MatmulArgs PackedMatrix::args() const noexcept {

@@ -35,6 +35,7 @@ class PackedMatrix {
   void read_row(int row, float* out) const;
 
   Format format() const noexcept { return format_; }
+  const Kernels& kernels() const noexcept { return *kernels_; }
   int num_rows() const noexcept { return num_rows_; }
   int depth() const noexcept { return depth_; }
   // The depth with its zeros, of which activations must have as many.
@@ -54,6 +55,9 @@ class PackedMatrix {
  private:
   std::byte* panel_of(int row, int half) const noexcept;
   void set_row(std::byte* panel, int column, const float* weights);
+  void set_q8(std::byte* panel, int column, const float* weights);
+  void set_q4(std::byte* panel, int column, const float* weights);
+  float weight_of(const std::byte* block, int column, int index) const noexcept;
 
   const Kernels* kernels_ = nullptr;
   Format format_ = Format::kFloat32;

@@ -5,6 +5,7 @@ struct Vec {
   static constexpr int kMaxRows = 6;
   static constexpr Isa kIsa = Isa::kAvx2;
   using F = __m256;
+  using I = __m256i;
 
   HAMI_INLINE static F zero() { return _mm256_setzero_ps(); }
   HAMI_INLINE static F set1(float a) { return _mm256_set1_ps(a); }
@@ -79,8 +80,32 @@ struct Vec {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
   }
-  HAMI_INLINE static F load_int8(const int8_t* p) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+
+  // Pairs of integers of 16 bits, one in each half of 32 bits.
+  HAMI_INLINE static I no_pairs() { return _mm256_setzero_si256(); }
+  HAMI_INLINE static I set1_pair(const void* p) {
+    int32_t a;
+    std::memcpy(&a, p, sizeof a);
+    return _mm256_set1_epi32(a);
+  }
+  HAMI_INLINE static I load_pairs(const int8_t* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  HAMI_INLINE static I load_words(const uint32_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  template <int kStep>
+  HAMI_INLINE static I nibbles(I words) {
+    return _mm256_and_si256(_mm256_srli_epi32(words, 4 * kStep), _mm256_set1_epi32(0x000F000F));
+  }
+  HAMI_INLINE static I add_pairs(I sum, I a, I b) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+  }
+  HAMI_INLINE static F to_float(I a) { return _mm256_cvtepi32_ps(a); }
+  HAMI_INLINE static void store_int16(int16_t* p, F a) {
+    const __m256i whole = _mm256_cvtps_epi32(a);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm_packs_epi32(_mm256_castsi256_si128(whole),
+                                     _mm256_extracti128_si256(whole, 1)));
   }
 };

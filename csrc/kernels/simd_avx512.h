@@ -5,6 +5,7 @@ struct Vec {
   static constexpr int kMaxRows = 12;
   static constexpr Isa kIsa = HAMI_ISA;
   using F = __m512;
+  using I = __m512i;
 
   HAMI_INLINE static F zero() { return _mm512_setzero_ps(); }
   HAMI_INLINE static F set1(float a) { return _mm512_set1_ps(a); }
@@ -61,8 +62,32 @@ struct Vec {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
   }
-  HAMI_INLINE static F load_int8(const int8_t* p) {
-    return _mm512_cvtepi32_ps(
-        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+
+  // Pairs of integers of 16 bits, one in each half of 32 bits.
+  HAMI_INLINE static I no_pairs() { return _mm512_setzero_si512(); }
+  HAMI_INLINE static I set1_pair(const void* p) {
+    int32_t a;
+    std::memcpy(&a, p, sizeof a);
+    return _mm512_set1_epi32(a);
+  }
+  HAMI_INLINE static I load_pairs(const int8_t* p) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  HAMI_INLINE static I load_words(const uint32_t* p) { return raw(p); }
+  template <int kStep>
+  HAMI_INLINE static I nibbles(I words) {
+    return _mm512_and_si512(_mm512_srli_epi32(words, 4 * kStep), _mm512_set1_epi32(0x000F000F));
+  }
+  HAMI_INLINE static I add_pairs(I sum, I a, I b) {
+#if HAMI_HAS_VNNI
+    return _mm512_dpwssd_epi32(sum, a, b);
+#else
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+#endif
+  }
+  HAMI_INLINE static F to_float(I a) { return _mm512_cvtepi32_ps(a); }
+  HAMI_INLINE static void store_int16(int16_t* p, F a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(a)));
   }
 };

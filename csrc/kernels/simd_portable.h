@@ -71,8 +71,42 @@ struct Vec {
   HAMI_INLINE static float half(uint16_t bits) {
     return static_cast<float>(bits_to<Float16>(bits));
   }
-  HAMI_INLINE static F load_int8(const int8_t* p) {
-    return F{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
-             static_cast<float>(p[3])};
+
+  // Pairs of integers of 16 bits, one in each half of 32 bits.
+  HAMI_INLINE static I no_pairs() { return I{}; }
+  HAMI_INLINE static I set1_pair(const void* p) {
+    int32_t a;
+    std::memcpy(&a, p, sizeof a);
+    return I{a, a, a, a};
+  }
+  HAMI_INLINE static I load_pairs(const int8_t* p) {
+    return I{pair(p[0], p[1]), pair(p[2], p[3]), pair(p[4], p[5]), pair(p[6], p[7])};
+  }
+  HAMI_INLINE static I load_words(const uint32_t* p) {
+    I a;
+    std::memcpy(&a, p, sizeof a);
+    return a;
+  }
+  template <int kStep>
+  HAMI_INLINE static I nibbles(I words) {
+    return reinterpret_cast<I>(reinterpret_cast<U>(words) >> (4 * kStep) & 0x000F000FU);
+  }
+  // sum + the products of both halves.
+  HAMI_INLINE static I add_pairs(I sum, I a, I b) {
+    return sum + low(a) * low(b) + (a >> 16) * (b >> 16);
+  }
+  HAMI_INLINE static F to_float(I a) { return __builtin_convertvector(a, F); }
+  HAMI_INLINE static void store_int16(int16_t* p, F a) {
+    const F whole = round(a);
+    for (int i = 0; i < 4; ++i) p[i] = static_cast<int16_t>(whole[i]);
+  }
+
+ private:
+  HAMI_INLINE static int32_t pair(int8_t first, int8_t second) {
+    return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16 |
+                                static_cast<uint16_t>(first));
+  }
+  HAMI_INLINE static I low(I a) {
+    return reinterpret_cast<I>(reinterpret_cast<U>(a) << 16) >> 16;
   }
 };

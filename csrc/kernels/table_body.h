@@ -8,6 +8,10 @@ Kernels make_table() {
   table.matmul[static_cast<int>(Format::kFloat32)] = &matmul<DirectKernel<Float32Weights>>;
   table.matmul[static_cast<int>(Format::kBfloat16)] = &matmul<DirectKernel<Bfloat16Weights>>;
   table.matmul[static_cast<int>(Format::kFloat16)] = &matmul<DirectKernel<Float16Weights>>;
+  table.matmul[static_cast<int>(Format::kQ8)] = &matmul<BlockKernel<Q8Block>>;
+  table.matmul[static_cast<int>(Format::kQ4)] = &matmul<BlockKernel<Q4Block>>;
+  table.round[static_cast<int>(Format::kQ8)] = &round_to_blocks;
+  table.round[static_cast<int>(Format::kQ4)] = &round_to_blocks;
   table.attend_few[0] = &attend_few<Float32Page>;
   table.attend_few[1] = &attend_few<Bfloat16Page>;
   table.attend_few[2] = &attend_few<Float16Page>;

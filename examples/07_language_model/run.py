@@ -33,7 +33,8 @@ def main() -> None:
             usage, timing = answer["usage"], answer["timing"]
             print(f"\n{question}\n  {answer['result'].strip()}")
             print(
-                f"  [{answer['finish_reason']}: {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, "
+                f"  [{answer['finish_reason']}: "
+                f"{usage['prompt_tokens']} + {usage['completion_tokens']} tokens, "
                 f"first after {timing['first_token_ms']:.0f} ms, all after {timing['total_ms']:.0f} ms]"
             )
 

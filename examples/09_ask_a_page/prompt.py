@@ -9,7 +9,7 @@ import hami
 
 @hami.register
 class AskAboutLines(hami.Backend):
-    """Turn the lines of a page, and the `question` of the request, into a chat; the text itself goes to `page`."""
+    """Turn the lines of a page, and the request's `question`, into a chat; the text goes to `page`."""
 
     def forward(self, batch: list[dict[str, Any]]) -> None:
         for item in batch:

@@ -8,23 +8,22 @@ from typing import Any
 import pytest
 import torch
 from llm_engines import EOS, VOCAB, ByteTokenizer, fake_llm
-from llm_samples import Planner
 
-from hami.backends.llm.executors.fake_executor import FakeExecutor
-from hami.backends.llm.executors.sizing import Limits
+from hami._core import FakeModel
 from hami.backends.llm.sampling import SamplingParams
 
 PROMPT = [11, 12, 13, 14, 15]
 
 
 def logprobs_after(ids: list[int]) -> torch.Tensor:
-    """Return the model's log-probabilities of the next token, from a run of its own."""
-    executor = FakeExecutor(Limits(page_size=16, num_pages=16), VOCAB)
-    planner = Planner(16, 16)
-    return executor.run(planner.plan([(planner.add(ids), len(ids))]))[0].double().log_softmax(-1)
+    """Return the model's log-probabilities of the next token, without pages."""
+    logits = torch.frombuffer(FakeModel.reference_logits(ids, VOCAB), dtype=torch.float32)
+    return logits.double().log_softmax(-1)
 
 
-def plain_search(width: int, max_tokens: int, penalty: float, stops: set[int]) -> list[tuple[list[int], float]]:
+def plain_search(
+    width: int, max_tokens: int, penalty: float, stops: set[int]
+) -> list[tuple[list[int], float]]:
     """Return the hypotheses of a beam search, the best first, without anything clever."""
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int], float]] = []
@@ -77,8 +76,10 @@ def test_a_search_finds_what_the_plain_one_finds(width: int, penalty: float) -> 
 def test_hypotheses_that_end_compete_with_those_that_go_on() -> None:
     likely = {int(logprobs_after(PROMPT).argmax()), int(logprobs_after([*PROMPT, 1]).argmax())}
     stops = likely | {EOS}
-    params = SamplingParams(beam_width=3, n=3, max_tokens=6, temperature=0.0, stop_token_ids=tuple(likely))
-    expected = plain_search(3, 6, 1.0, stops)
+    params = SamplingParams(
+        beam_width=3, n=3, max_tokens=6, length_penalty=0.0, temperature=0.0, stop_token_ids=tuple(likely)
+    )
+    expected = plain_search(3, 6, 0.0, stops)
     with fake_llm(page_size=4) as llm:
         (answer,) = llm.generate([PROMPT], params)
     assert [each.token_ids for each in answer.outputs] == [ids for ids, _ in expected]
@@ -96,8 +97,19 @@ def test_a_search_under_pressure_finds_the_same(preempt: str) -> None:
         pressed, *_ = llm.generate([PROMPT, *prompts], [params, *[crowd] * 4])
         stats = llm.stats()
     assert [each.token_ids for each in pressed.outputs] == [each.token_ids for each in alone.outputs]
-    assert stats["preemptions_" + preempt] > 0
+    assert stats["num_preempted_" + preempt] > 0
     assert stats["pages_referenced"] == 0
+
+
+@pytest.mark.parametrize("max_batched_tokens", [1, 3])
+def test_beams_that_do_not_fit_a_step_wait_for_each_other(max_batched_tokens: int) -> None:
+    params = SamplingParams(beam_width=4, n=4, max_tokens=9, temperature=0.0, ignore_eos=True)
+    with fake_llm(page_size=2) as llm:
+        (whole,) = llm.generate([PROMPT], params)
+    with fake_llm(page_size=2, max_batched_tokens=max_batched_tokens) as llm:
+        (apart,) = llm.generate([PROMPT], params)
+        assert llm.stats()["pages_referenced"] == 0
+    assert [each.token_ids for each in apart.outputs] == [each.token_ids for each in whole.outputs]
 
 
 def test_beams_share_their_pages_until_they_write() -> None:
@@ -105,12 +117,12 @@ def test_beams_share_their_pages_until_they_write() -> None:
         params = SamplingParams(beam_width=4, n=1, max_tokens=16, temperature=0.0, ignore_eos=True)
         llm.generate([[7] * 41], params)
         stats = llm.stats()
-    assert stats["copies"] > 0
-    assert stats["prompt_tokens"] == 41
+    assert stats["num_copies"] > 0
+    assert stats["num_tokens"] == 41 + 15 * 4  # the prompt once, then a token for each beam
 
 
 def test_the_text_of_a_hypothesis_leaves_out_its_end() -> None:
     with fake_llm(tokenizer=ByteTokenizer()) as llm:
         params = SamplingParams(beam_width=2, n=1, max_tokens=4, temperature=0.0, ignore_eos=True)
         (answer,) = llm.generate(["abcd"], params)
-    assert answer.text == bytes(answer.token_ids).decode(errors="replace")
+    assert answer.text == bytes(token for token in answer.token_ids if token != EOS).decode(errors="replace")

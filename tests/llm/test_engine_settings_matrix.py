@@ -16,7 +16,9 @@ SHARED = [RANDOM.randrange(1, 256) for _ in range(40)]
 PROMPTS = [SHARED[: RANDOM.randrange(1, 41)] + [RANDOM.randrange(1, 256)] * (i % 5) for i in range(12)]
 PROMPTS += [[RANDOM.randrange(1, 256) for _ in range(RANDOM.randrange(1, 60))] for _ in range(12)]
 PARAMS = [
-    greedy_params(20) if i % 3 == 0 else SamplingParams(max_tokens=20, temperature=0.9, seed=i, ignore_eos=True)
+    greedy_params(20)
+    if i % 3 == 0
+    else SamplingParams(max_tokens=20, temperature=0.9, seed=i, ignore_eos=True)
     for i in range(len(PROMPTS))
 ]
 
@@ -54,7 +56,7 @@ def test_pages_chunks_and_caches_change_nothing(
         assert tokens(llm) == alone
         assert tokens(llm) == alone  # and once more, out of the cache
         stats = llm.stats()
-        assert (stats["prefix_hits"] > 0) == (prefix_cache != "none")
+        assert (stats["prefix_hit_tokens"] > 0) == (prefix_cache != "none")
 
 
 @pytest.mark.parametrize("preempt", ["recompute", "swap"])
@@ -66,7 +68,7 @@ def test_preemption_changes_nothing(
     with fake_llm(page_size=4, num_pages=num_pages, prefix_cache=prefix_cache, preempt=preempt) as llm:
         assert tokens(llm) == alone
         stats = llm.stats()
-        assert stats["preemptions_" + preempt] > 0
+        assert stats["num_preempted_" + preempt] > 0
         assert stats["pages_referenced"] == 0
 
 

@@ -26,7 +26,13 @@ class CpuExecutor:
     """A model with its pages. `dtype` is float32, bfloat16, float16, q8, q4, or auto: bfloat16."""
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, limits: Limits, *, dtype: str = "auto", num_threads: int = 1
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        limits: Limits,
+        *,
+        dtype: str = "auto",
+        num_threads: int = 1,
     ) -> None:
         if config.output_bias:
             raise BuildError(
@@ -70,15 +76,16 @@ class CpuExecutor:
         fitting = int(memory // page_bytes) - limits.num_swap_pages
         if fitting < limits.longest + 1:
             raise BuildError(
-                f"a sequence of {limits.max_model_len} tokens needs {(limits.longest + 1) * page_bytes >> 20} MiB "
-                f"of pages, and {max(0, int(memory)) >> 20} MiB may be used",
+                f"a sequence of {limits.max_model_len} tokens needs "
+                f"{(limits.longest + 1) * page_bytes >> 20} MiB of pages, "
+                f"and {max(0, int(memory)) >> 20} MiB may be used",
                 code="llm-memory",
                 help="lower `max_model_len`, or raise `memory_utilization`",
             )
         return min(fitting, limits.max_running * limits.longest + 1)
 
     def run(self, plan: Any) -> torch.Tensor:
-        """Do a plan's page copies, compute its tokens, and return the wanted logits, [L, vocab], in float32."""
+        """Do a plan's page copies, compute its tokens, and return the wanted logits, float32 [L, vocab]."""
         logits = self._decoder.run(plan)
         if logits.nbytes == 0:  # which torch.frombuffer refuses
             return torch.empty((0, self.vocab_size))
