@@ -130,7 +130,7 @@ class AsyncLLM:
         return job is not None
 
     async def _compile(self, params: SamplingParams | None) -> None:
-        """Compile a grammar beside the loop, so that `submit` finds it ready; what is wrong with it comes up there."""
+        """Compile a grammar beside the loop, so that `submit` finds it ready, or what is wrong with it."""
         if params is not None and params.has_grammar:
             with contextlib.suppress(Error):
                 await asyncio.to_thread(self._engine.vocabulary.grammar, params)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SamplingState:
-    """State of one sequence; `stop_ids` are banned until there are `min_tokens`, `grammar` says what may come."""
+    """State of one sequence; `stop_ids` are banned until `min_tokens`, `grammar` says what may come."""
 
     def __init__(
         self,

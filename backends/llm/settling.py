@@ -82,10 +82,7 @@ class Settler:
 
     def _add_branch(self, job: Job, sequence: int, index: int, text: Any) -> None:
         completion = Completion(index, logprobs=None if job.params.logprobs is None else [])
-        if job.live:
-            state = job.live[0].state.fork(index)
-        else:
-            state = self._state(job)
+        state = job.live[0].state.fork(index) if job.live else self._state(job)
         job.live.append(Branch(job, sequence, completion, state, text))
         self._branches.setdefault(sequence, job.live[-1])
 
