@@ -65,8 +65,10 @@ chaos: setup  ## send a million requests through errors, cancels, deadlines and 
 	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s \
 		-o faulthandler_timeout=0
 
-fuzz: setup  ## parse a million random texts
+fuzz: setup  ## parse a million random texts, and plan a million steps of a language model
 	HAMI_FUZZ_EXAMPLES=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0
+	tools/build_cpp_tests.sh $(VENV) build/cpp
+	HAMI_FUZZ_STEPS=1000000 $(VENV)/bin/ctest --test-dir build/cpp -R llm_fuzz --verbose
 
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py

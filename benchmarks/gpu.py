@@ -1,6 +1,7 @@
 """Measure engines on an NVIDIA GPU beside loops written by hand, and a pipeline beside its stages.
 
     python benchmarks/gpu.py [--rounds 5] [--seconds 1] [--parts engine,pictures] [--engines module,package]
+                             [--folder FOLDER]
 
 The network is ResNet-50 of torchvision with random weights in half precision, as a module with CUDA graphs
 and as an AOTInductor package, called with single requests by 16 threads. `--device cpu --network tiny` runs
@@ -41,12 +42,13 @@ ENGINE_COLUMNS = [
     "of batch 1",
 ]
 PICTURE_COLUMNS = [
+    "instances",
     "stage",
     "hami, pictures/s",
     "p50, ms",
     "p99, ms",
     "mean batch of the last node",
-    "bare loops, pictures/s",
+    "bare loops (of the pipeline: the slowest stage, all at once), pictures/s",
 ]
 
 
@@ -152,42 +154,54 @@ def engine_targets(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def stage_rows(rows: list[Row], stage: str) -> list[Row]:
-    return [row for row in rows if (row["case"], row.get("stage")) == ("pictures", stage)]
+def stage_rows(rows: list[Row], stage: str, instances: str) -> list[Row]:
+    mine = [row for row in rows if row["case"] == "pictures"]
+    return [row for row in mine if (row["stage"], row["instances"]) == (stage, instances)]
+
+
+def instances_of(rows: list[Row]) -> list[str]:
+    """Return the numbers of instances that the pipeline was measured with, as text."""
+    return list(dict.fromkeys(row["instances"] for row in rows if row["case"] == "pictures"))
 
 
 def picture_table(rows: list[Row]) -> str:
     """Return a line for each stage alone and for the whole pipeline."""
     lines = []
-    for stage in STAGES:
-        if mine := stage_rows(rows, stage):
-            lines.append(
-                [
-                    "the whole pipeline" if stage == "all" else f"{stage} alone",
-                    spread_of(mine, "calls_per_s"),
-                    in_ms(mine, "p50_us"),
-                    in_ms(mine, "p99_us"),
-                    spread_of(mine, "mean_batch", 1),
-                    spread_of(mine, "bare_per_s") if "bare_per_s" in mine[0] else "",
-                ]
-            )
+    for instances in instances_of(rows):
+        for stage in STAGES:
+            if mine := stage_rows(rows, stage, instances):
+                lines.append(
+                    [
+                        instances,
+                        "the whole pipeline" if stage == "all" else f"{stage} alone",
+                        spread_of(mine, "calls_per_s"),
+                        in_ms(mine, "p50_us"),
+                        in_ms(mine, "p99_us"),
+                        spread_of(mine, "mean_batch", 1),
+                        spread_of(mine, "bare_per_s"),
+                    ]
+                )
     return table(PICTURE_COLUMNS, lines)
 
 
-def picture_target(rows: list[Row]) -> str:
+def picture_targets(rows: list[Row]) -> str:
     """Say what share of its slowest stage the pipeline reaches: the median over the rounds."""
+    return "\n".join(picture_target(rows, instances) for instances in instances_of(rows))
+
+
+def picture_target(rows: list[Row], instances: str) -> str:
+    """Say it for one choice of instances."""
     shares = []
     slowest: list[str] = []
-    for whole in stage_rows(rows, "all"):
-        stages = [
-            row for stage in STAGES[:-1] for row in stage_rows(rows, stage) if row["round"] == whole["round"]
-        ]
+    for whole in stage_rows(rows, "all", instances):
+        alone = [row for stage in STAGES[:-1] for row in stage_rows(rows, stage, instances)]
+        stages = [row for row in alone if row["round"] == whole["round"]]
         least = min(stages, key=lambda row: float(row["calls_per_s"]))
         shares.append({"share": whole["calls_per_s"] / least["calls_per_s"]})
         slowest.append(least["stage"])
     name = max(set(slowest), key=slowest.count)
     reached = f"{median_of(shares, 'share'):.1%} of the slowest stage alone, {name}"
-    return f"the whole pipeline: {reached} (target: at least {TARGET_OF_SLOWEST:.0%})"
+    return f"{instances} instances: the whole pipeline: {reached} (target: at least {TARGET_OF_SLOWEST:.0%})"
 
 
 # --- running ---------------------------------------------------------------------------------------
@@ -214,6 +228,7 @@ def options_from(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.set_defaults(tries=1)  # machines with a GPU have cores to spare for what others do
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu")
     parser.add_argument("--network", default="resnet50", choices=["resnet50", "tiny"])
+    parser.add_argument("--folder", type=Path, help="keep weights and package there for the next time")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--engines", default=",".join(ENGINES))
     options = parser.parse_args(arguments)
@@ -230,12 +245,12 @@ def main() -> None:
     print(machine("torch", "torchvision", "numpy"), flush=True)
     print(card(options.device), flush=True)
     rounds = Rounds(options)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = rounds.measure(groups_of(options, Path(folder)))
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = rounds.measure(groups_of(options, options.folder or Path(temporary)))
     if "engine" in options.parts:
         print(f"\n### An engine\n\n{engine_table(rows)}\n\n{engine_targets(rows)}")
     if "pictures" in options.parts:
-        print(f"\n### From bytes to a label\n\n{picture_table(rows)}\n\n{picture_target(rows)}")
+        print(f"\n### From bytes to a label\n\n{picture_table(rows)}\n\n{picture_targets(rows)}")
     rounds.finish()
 
 

@@ -54,9 +54,10 @@ class Setup:
         return gpu_models.SIDE_PX[self.network]
 
     def prepare(self, engines: Sequence[str]) -> None:
-        """Write the files that the engines read."""
-        gpu_models.write_weights(self.network, self.weights)
-        if "package" in engines:
+        """Write the files that the engines read, unless they are there."""
+        if not self.weights.exists():
+            gpu_models.write_weights(self.network, self.weights)
+        if "package" in engines and not self.package.exists():
             gpu_models.write_package(
                 self.network, self.weights, self.package, self.device, self.dtype, NUM_CALLERS
             )

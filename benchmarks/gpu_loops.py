@@ -83,8 +83,13 @@ class Loop:
 
 
 def rate(works: Sequence[Work], rows: int, seconds: float) -> float:
-    """Return the rows a second of loops side by side, each in a thread; one call works on `rows` of them."""
-    rates = [0.0] * len(works)
+    """Return the rows a second of loops side by side, all together; one call works on `rows` of them."""
+    return sum(rates(works, rows, seconds))
+
+
+def rates(works: Sequence[Work], rows: int, seconds: float) -> list[float]:
+    """Return the rows a second of each of several loops, which run in a thread each, all at once."""
+    found = [0.0] * len(works)
     errors: list[BaseException] = []
     barrier = threading.Barrier(len(works))
 
@@ -97,7 +102,7 @@ def rate(works: Sequence[Work], rows: int, seconds: float) -> float:
             while (elapsed_s := now() - start_s) < seconds or num_runs == 0:
                 work()
                 num_runs += 1
-            rates[index] = num_runs * rows / elapsed_s
+            found[index] = num_runs * rows / elapsed_s
         except BaseException as error:  # kept for the main thread, which raises it
             errors.append(error)
             barrier.abort()
@@ -109,4 +114,4 @@ def rate(works: Sequence[Work], rows: int, seconds: float) -> float:
         thread.join()
     if errors:
         raise errors[0]
-    return sum(rates)
+    return found

@@ -7,6 +7,9 @@ Both take uint8 pixels and normalise them inside, so that a request carries a by
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,14 +95,54 @@ def load(name: str, weights: Path, device: str, dtype: torch.dtype) -> nn.Module
     return network.to(device=device, dtype=dtype).eval()
 
 
+# With its usual settings torch 2.11 made packages that crashed while they were loaded, in code for the host.
+# Made for any processor, by a compiler that torch does not take for GCC (whose precompiled header is then not
+# used), they load. Which of the two matters has not been found out.
+PLAIN_COMPILER = """#!/bin/bash
+arguments=()
+for argument in "$@"; do
+  case "$argument" in -march=native | -mavx* | -mamx* | -mfma*) ;; *) arguments+=("$argument") ;; esac
+done
+exec g++ "${arguments[@]}"
+"""
+
+
 def write_package(
     name: str, weights: Path, path: Path, device: str, dtype: torch.dtype, max_rows: int
 ) -> None:
-    """Compile the network ahead of time for any number of rows up to `max_rows`."""
-    network = load(name, weights, device, dtype)
+    """Compile the network ahead of time, in a process of its own, for any number of rows up to `max_rows`.
+
+    What the compiler leaves in a process (threads, memory of the GPU) would be measured with the engine.
+    """
+    environment = dict(os.environ)
+    if device != "cpu":
+        compiler = path.with_name("plain_compiler")
+        compiler.write_text(PLAIN_COMPILER)
+        compiler.chmod(0o755)
+        environment["CXX"] = str(compiler)
+    arguments = [name, str(weights), str(path), device, str(dtype).removeprefix("torch."), str(max_rows)]
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], env=environment, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"the package cannot be compiled:\n{done.stderr[-2000:]}")
+
+
+def compile_package(
+    name: str, weights: Path, path: Path, device: str, dtype: torch.dtype, max_rows: int
+) -> None:
+    """Do that in this process."""
+    network = load(name, weights, device, dtype).requires_grad_(False)
     side_px = SIDE_PX[name]
     example = torch.zeros((max_rows, 3, side_px, side_px), dtype=torch.uint8, device=device)
     rows = torch.export.Dim("rows", min=1, max=max_rows)
     with torch.no_grad():
         program = torch.export.export(network, (example,), dynamic_shapes=({0: rows},))
         importlib.import_module("torch._inductor").aoti_compile_and_package(program, package_path=str(path))
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    compile_package(
+        given[0], Path(given[1]), Path(given[2]), given[3], getattr(torch, given[4]), int(given[5])
+    )

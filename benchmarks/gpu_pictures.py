@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from gpu_cases import Setup, call_of, counts_of, measured, together
-from gpu_loops import Loop, Work, rate
+from gpu_loops import Loop, Work, rates
 from other_load import OtherLoad, sample
 from rounds import Row
 
@@ -20,7 +20,8 @@ import hami
 
 NUM_CALLERS, NUM_CALLERS_ON_CPU = 64, 8
 MAX_ROWS = 16
-INSTANCES = {"decode": 2, "resize": 1, "classify": 2}
+# Instances of each stage.
+VARIANTS = ({"decode": 2, "resize": 1, "classify": 2}, {"decode": 1, "resize": 1, "classify": 1})
 PHOTOGRAPHS = ("coffee", "chelsea", "astronaut")
 
 
@@ -38,15 +39,20 @@ def jpegs(count: int) -> list[bytes]:
     return [files[caller % len(files)] for caller in range(count)]
 
 
-def nodes_of(setup: Setup) -> dict[str, dict[str, Any]]:
+def name_of(instances: dict[str, int]) -> str:
+    """Return `2 + 1 + 2`."""
+    return " + ".join(map(str, instances.values()))
+
+
+def nodes_of(setup: Setup, instances: dict[str, int]) -> dict[str, dict[str, Any]]:
     """Return the stages as nodes, none of which names a successor."""
     shared = {"max": MAX_ROWS, "batching_timeout": 2.0}
-    classify = setup.node("module", MAX_ROWS, INSTANCES["classify"])
+    classify = setup.node("module", MAX_ROWS, instances["classify"])
     return {
-        "decode": {"backend": f"DecodeTensor({setup.device})", "instance_num": INSTANCES["decode"], **shared},
+        "decode": {"backend": f"DecodeTensor({setup.device})", "instance_num": instances["decode"], **shared},
         "resize": {
             "backend": f"ResizeTensor({setup.side_px}, {setup.side_px})",
-            "instance_num": INSTANCES["resize"],
+            "instance_num": instances["resize"],
             **shared,
         },
         "classify": {**classify, "backend": "S[TorchInfer, ArgMaxTensor]"},
@@ -87,13 +93,18 @@ def decode_by_hand(files: list[bytes], device: str) -> list[torch.Tensor]:
 
 
 def resize_by_hand(pictures: list[torch.Tensor], side_px: int) -> list[torch.Tensor]:
-    """Return the pictures as squares."""
+    """Return the pictures as squares; those of one size are resized as one."""
     resize = torch.nn.functional.interpolate
-    size = (side_px, side_px)
-    return [
-        resize(picture[None].float(), size, mode="bilinear")[0].round_().clamp_(0, 255).to(torch.uint8)
-        for picture in pictures
-    ]
+    sizes: dict[torch.Size, list[int]] = {}
+    for index, picture in enumerate(pictures):
+        sizes.setdefault(picture.shape, []).append(index)
+    squares = list(pictures)
+    for indices in sizes.values():
+        stacked = torch.stack([pictures[index] for index in indices]).float()
+        resized = resize(stacked, (side_px, side_px), mode="bilinear").round_().to(torch.uint8)
+        for index, square in zip(indices, resized.unbind(0), strict=True):
+            squares[index] = square
+    return squares
 
 
 def work_of(setup: Setup, stage: str, files: list[bytes]) -> Work:
@@ -112,25 +123,38 @@ def work_of(setup: Setup, stage: str, files: list[bytes]) -> Work:
 
 
 class StageCase:
-    """One stage alone, or (`all`) the pipeline, called by many threads."""
+    """One stage alone, or (`all`) the pipeline, called by many threads.
 
-    def __init__(self, setup: Setup, stage: str, pipe: Any, data: list[Any], works: list[Work]) -> None:
-        self.setup, self.stage, self.pipe, self.works = setup, stage, pipe, works
+    Beside it run loops by hand: those of the stage, and for the pipeline those of all stages at once, of
+    which the slowest one counts.
+    """
+
+    def __init__(
+        self, setup: Setup, instances: str, stage: str, pipe: Any, data: list[Any], works: list[list[Work]]
+    ) -> None:
+        self.setup, self.instances, self.stage, self.pipe = setup, instances, stage, pipe
+        self.works = works  # by stage
         self.calls = [call_of(pipe, one) for one in data]
 
     def run(self) -> Row:
         others_before_cores = sample(0.1)
         load = OtherLoad()
         figures = measured(self.calls, self.setup.seconds, counts_of(self.pipe))
-        bare = {"bare_per_s": rate(self.works, MAX_ROWS, self.setup.seconds / 2)} if self.works else {}
         return {
             "case": "pictures",
             "stage": self.stage,
+            "instances": self.instances,
             "others_before_cores": others_before_cores,
             "others_during_cores": load.cores(),
             **figures,
-            **bare,
+            "bare_per_s": self.bare_per_s(),
         }
+
+    def bare_per_s(self) -> float:
+        found = iter(
+            rates([work for of_stage in self.works for work in of_stage], MAX_ROWS, self.setup.seconds / 2)
+        )
+        return min(sum(next(found) for _ in of_stage) for of_stage in self.works)
 
 
 def check(setup: Setup, labels: list[Any], pixels: list[Any]) -> None:
@@ -146,9 +170,15 @@ def check(setup: Setup, labels: list[Any], pixels: list[Any]) -> None:
 
 
 def picture_cases(setup: Setup) -> list[StageCase]:
-    """Make the stages and the pipeline."""
+    """Make the stages and the pipeline, with every choice of instances; on a CPU one is enough."""
+    variants = VARIANTS[:1] if setup.device == "cpu" else VARIANTS
+    return [case for instances in variants for case in cases_of(setup, instances)]
+
+
+def cases_of(setup: Setup, instances: dict[str, int]) -> list[StageCase]:
+    """Make them with this one."""
     files = jpegs(NUM_CALLERS_ON_CPU if setup.device == "cpu" else NUM_CALLERS)
-    nodes = nodes_of(setup)
+    nodes = nodes_of(setup, instances)
     pipes = {stage: hami.pipe({stage: node}) for stage, node in nodes.items()}
     whole = hami.pipe(
         {
@@ -160,16 +190,11 @@ def picture_cases(setup: Setup) -> list[StageCase]:
     data: dict[str, list[Any]] = {"decode": files}
     data["resize"] = together([call_of(pipes["decode"], one) for one in files])
     data["classify"] = together([call_of(pipes["resize"], one) for one in data["resize"]])
-    cases = [
-        StageCase(
-            setup,
-            stage,
-            pipes[stage],
-            data[stage],
-            [work_of(setup, stage, jpegs(MAX_ROWS)) for _ in range(INSTANCES[stage])],
-        )
-        for stage in nodes
-    ]
-    cases.append(StageCase(setup, "all", whole, files, []))
+    works = {
+        stage: [work_of(setup, stage, jpegs(MAX_ROWS)) for _ in range(instances[stage])] for stage in nodes
+    }
+    name = name_of(instances)
+    cases = [StageCase(setup, name, stage, pipes[stage], data[stage], [works[stage]]) for stage in nodes]
+    cases.append(StageCase(setup, name, "all", whole, files, list(works.values())))
     check(setup, together(cases[-1].calls), data["classify"])
     return cases

@@ -193,9 +193,7 @@ class LlmScheduler:
 class FakeModel:
     """An executor without a model: its logits are a hash of the tokens, read through the pages."""
 
-    def __init__(
-        self, vocab_size: int, num_pages: int, page_size: int, num_swap_pages: int = 0
-    ) -> None: ...
+    def __init__(self, vocab_size: int, num_pages: int, page_size: int, num_swap_pages: int = 0) -> None: ...
     def run(self, plan: StepPlan) -> memoryview:
         """Return the logits, [L, vocabulary] in float32; RuntimeError for a plan nobody could run."""
     @staticmethod

@@ -73,9 +73,14 @@ class Engine(Backend):
     def join(self, parts: list[Any], num_rows: int) -> Any:
         """Return device arrays one after another along axis 0, the last row repeated up to `num_rows`.
 
-        Called for requests whose arrays lie on `array_device`; each part has the axis of rows.
+        Called for requests whose arrays lie on `array_device`; each part has the axis of rows. `run` gets
+        what it returns, on the same thread, so the work need not be complete.
         """
         raise NotImplementedError(f"`{type(self).__name__}` takes no arrays on a device")
+
+    def stack(self, rows: list[Any], num_rows: int) -> Any:
+        """Do what `join` does for arrays that are one row each, without the axis of rows."""
+        return self.join([row[None] for row in rows], num_rows)
 
     def staging(self, size_bytes: int) -> Any:
         """Return a one-dimensional uint8 array of host memory, in which the core gathers an input.

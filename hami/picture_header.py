@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import RequestError
 
@@ -20,8 +19,7 @@ TIFF_WIDTH, TIFF_HEIGHT, TIFF_ORIENTATION, TIFF_EXTRA_SAMPLES = 256, 257, 274, 3
 TIFF_INTEGERS = {1: "B", 3: "H", 4: "I", 16: "Q"}
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """What a picture's first bytes say: `width` and `height` in stored pixels, before EXIF turns them.
 
     `orientation` is the EXIF value 1 to 8 of JPEG, PNG and WebP; `num_channels` is that of a JPEG.
@@ -130,7 +128,7 @@ def read_jpeg(data: bytes) -> Header:
         while data[position] == 0xFF:  # any number of fill bytes may stand before a marker
             position += 1
         marker = data[position]
-        size = struct.unpack_from(">H", data, position + 1)[0]
+        size = data[position + 1] << 8 | data[position + 2]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width, num_channels = struct.unpack_from(">HHB", data, position + 4)
             return Header("JPEG", width, height, orientation, num_channels=num_channels)

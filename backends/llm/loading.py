@@ -38,7 +38,12 @@ def load_engine(model: str | os.PathLike[str], settings: EngineSettings, name: s
     finally:
         weights.close()
     return Engine(
-        make_scheduler(executor, limits, settings), executor, vocabulary, name=name, seed=settings.seed
+        make_scheduler(executor, limits, settings),
+        executor,
+        vocabulary,
+        max_batched_tokens=limits.max_batched_tokens,
+        name=name,
+        seed=settings.seed,
     )
 
 

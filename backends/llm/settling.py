@@ -34,10 +34,13 @@ HOLD = -1
 class Settler:
     """The jobs inside, and how a step changes them."""
 
-    def __init__(self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int) -> None:
+    def __init__(
+        self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int, max_batched_tokens: int
+    ) -> None:
         self._scheduler = scheduler
         self._vocabulary = vocabulary
         self._seed = seed
+        self._max_batched_tokens = max_batched_tokens
         self._num_admitted = 0
         self._jobs: dict[int, Job] = {}  # by sequence, as the next
         self._branches: dict[int, Branch] = {}
@@ -57,6 +60,7 @@ class Settler:
         stops = self._vocabulary.stop_ids(params)
         try:
             params.check_tokens(self._vocabulary.vocab_size)
+            self._check_beams(params.beam_width)
             text = self._vocabulary.text_stream(params)
             sequence = self._scheduler.add(
                 job.prompt,
@@ -221,6 +225,15 @@ class Settler:
             job.listener.on_end(job.generation())
 
     # --- beams ---
+
+    def _check_beams(self, width: int) -> None:
+        """Refuse a search whose beams can never be in one step, since they advance together."""
+        if width > self._max_batched_tokens:
+            raise RequestError(
+                f"`beam_width` is {width}, and a step has {self._max_batched_tokens} tokens",
+                code="llm-width",
+                help="lower `beam_width`, or raise `max_batched_tokens`",
+            )
 
     def _propose(
         self, beams: dict[Job, dict[int, int]], logits: torch.Tensor, parents: list[int], tokens: list[int]

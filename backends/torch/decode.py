@@ -7,6 +7,7 @@ damaged one is an error of its item.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +25,11 @@ from .device import find_device
 from .move import to_gpu
 from .stream import OwnStreams
 from .tensor_backend import is_fatal
+
+with warnings.catch_warnings():
+    # torch says once in a process that bytes may not be written to. Decoders only read them.
+    warnings.simplefilter("ignore")
+    torch.frombuffer(b"bytes", dtype=torch.uint8)
 
 START_OF_SCAN, END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 
@@ -50,8 +56,11 @@ class Encoded:
     @property
     def suits_gpu(self) -> bool:
         """Whether nvJPEG decodes it as OpenCV would: three channels, some pixels, and not cut."""
-        is_colour = self.header.kind == "JPEG" and self.header.num_channels == 3
-        return is_colour and -1 < self.data.rfind(START_OF_SCAN) < self.data.rfind(END_OF_IMAGE)
+        if self.header.kind != "JPEG" or self.header.num_channels != 3:
+            return False
+        # A scan before the last end and none behind it: both are found without a look at the pixels.
+        end = self.data.rfind(END_OF_IMAGE)
+        return end > 0 and self.data.find(START_OF_SCAN, 0, end) >= 0 > self.data.find(START_OF_SCAN, end)
 
 
 @register
@@ -99,8 +108,10 @@ class DecodeTensor(Backend):
         """Decode what the GPU can decode, and return the others, those that it refused among them."""
         if self.decode_jpegs is None:
             return pictures
-        chosen = [picture for picture in pictures if picture.suits_gpu]
-        others = [picture for picture in pictures if not picture.suits_gpu]
+        chosen: list[Encoded] = []
+        others: list[Encoded] = []
+        for picture in pictures:
+            (chosen if picture.suits_gpu else others).append(picture)
         decoded = self._try_on_gpu(chosen)
         if decoded is None:  # one of them cannot be decoded: find out which
             alone = [(picture, self._try_on_gpu([picture])) for picture in chosen]
@@ -115,8 +126,7 @@ class DecodeTensor(Backend):
         """Return RGB pixels as stored, or None where the decoder refuses one of the pictures."""
         if not pictures or self.decode_jpegs is None:
             return []
-        # A copy, since torch wants memory that may be written to.
-        encoded = [torch.frombuffer(bytearray(picture.data), dtype=torch.uint8) for picture in pictures]
+        encoded = [torch.frombuffer(picture.data, dtype=torch.uint8) for picture in pictures]
         try:
             return self.decode_jpegs(encoded)
         except RuntimeError as error:
@@ -129,7 +139,7 @@ class DecodeTensor(Backend):
             pixels = pixels.flip(0)
         if self.exif and header.orientation > 1:
             pixels = TURNS[header.orientation](pixels)
-        return pixels.contiguous()
+        return pixels if pixels.is_contiguous() else pixels.contiguous()
 
     def _decode_on_cpu(self, picture: Encoded) -> torch.Tensor:
         cv2, kind = self.opencv, picture.header.kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from hami.backend import param, register
 from hami.errors import ConfigError, RequestError
 
 from .arrays import as_tensor, describe
-from .tensor_backend import TensorBackend
+from .tensor_backend import Group, TensorBackend, is_fatal
 
 # names as `ResizeImage` has them -> torch's
 MODES = {"linear": "bilinear", "nearest": "nearest", "area": "area", "cubic": "bicubic"}
@@ -79,25 +80,61 @@ class ResizeTensor(PictureTensorBackend):
         """Return the resized tensor of each item."""
         return list(self.resize(tensor).unbind(0))
 
+    def run_groups(self, groups: list[Group]) -> None:
+        """Resize pictures of each size as one, and round and hand out those of all sizes together."""
+        pictures = [group for group in groups if is_picture_on_gpu(group[0][1])]
+        if len(pictures) > 1 and self._resize_together(pictures):
+            groups = [group for group in groups if not is_picture_on_gpu(group[0][1])]
+        super().run_groups(groups)
+
+    def _resize_together(self, groups: list[Group]) -> bool:
+        """False where that fails: they may differ in channels, or be too many for the memory."""
+        try:
+            sizes = [self._interpolated(torch.stack([tensor for _, tensor in group])) for group in groups]
+            resized = self._rounded(torch.cat(sizes), torch.uint8)
+        except RuntimeError as error:
+            if is_fatal(error):
+                raise
+            return False
+        for (item, _), result in zip(chain.from_iterable(groups), resized.unbind(0), strict=True):
+            item["result"] = result
+        return True
+
     def resize(self, tensor: torch.Tensor) -> torch.Tensor:
         """Resize the last two axes. Types of less than 32 bits are worked on as float32 and rounded once."""
-        *leading, rows, columns = tensor.shape
-        if (rows, columns) == (self.height, self.width):
+        if tensor.shape[-2:] == (self.height, self.width):
             return tensor
+        return self._rounded(self._interpolated(tensor), tensor.dtype)
+
+    def _interpolated(self, tensor: torch.Tensor) -> torch.Tensor:
+        *leading, rows, columns = tensor.shape
         work_type = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+        if (rows, columns) == (self.height, self.width):
+            return tensor.to(work_type)
         # One memory order for all, since torch has kernels that round differently for another.
-        planes = tensor.to(work_type).contiguous().view(1, -1, rows, columns)
-        is_smooth = self.interpolation in SMOOTH
+        tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
+        is_batch = tensor.is_cuda and len(leading) == 2 and leading[1] > 1
+        planes = (tensor if is_batch else tensor.view(1, -1, rows, columns)).to(work_type)
         resized = interpolate(
             planes,
             (self.height, self.width),
             mode=MODES[self.interpolation],
-            align_corners=False if is_smooth else None,
+            align_corners=False if self.interpolation in SMOOTH else None,
             antialias=self.antialias,
         )
-        if tensor.dtype == torch.uint8:
-            resized = resized.round_().clamp_(0, 255)
-        return resized.to(tensor.dtype).view(*leading, self.height, self.width)
+        return resized if is_batch else resized.view(*leading, self.height, self.width)
+
+    def _rounded(self, resized: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        if dtype == torch.uint8:
+            resized = resized.round_()
+            if self.interpolation == "cubic":  # the others stay between the pixels that they are made from
+                resized = resized.clamp_(0, 255)
+        return resized.to(dtype)
+
+
+def is_picture_on_gpu(tensor: torch.Tensor) -> bool:
+    """Say whether it is one that decoders give."""
+    return tensor.is_cuda and tensor.ndim == 3 and tensor.dtype == torch.uint8
 
 
 @register

@@ -24,7 +24,7 @@ from .outputs import describe_outputs, select
 from .ports import flat, parse_port
 from .precision import converted
 from .programs import Program, load_program, telling_line
-from .stream import OwnStreams
+from .stream import OnStreams, OwnStreams
 from .threads import use_intra_op_threads
 
 CUDA = 2  # DLPack's code of the device type
@@ -92,7 +92,9 @@ class TorchInfer(Engine):
                 and self.has_batch_axis
                 and all(spec.shape and spec.shape[0] == -1 for spec in self.inputs)
             ):
-                self._graphs = CudaGraphs(self._call, self._device, self._most_rows())
+                self._graphs = CudaGraphs(
+                    self._call, self._device, self._most_rows(), copies_to_host=not self.keep_on_device
+                )
 
     def run(self, arrays: list[Any]) -> Sequence[Any]:
         """Run the model on host or device arrays; see hami.engine."""
@@ -102,24 +104,48 @@ class TorchInfer(Engine):
         tensors = [as_tensor(array) for array in arrays]
         try:
             with self._running():
-                outputs = None if self._graphs is None else self._graphs.run(tensors)
-                if outputs is None:
+                replayed = None if self._graphs is None else self._graphs.run(tensors)
+                if replayed is None:
                     outputs = self._call([one.to(self._device, non_blocking=True) for one in tensors])
-                results = [self._take(output) for output in outputs]
-            return results if self.keep_on_device else [as_array(result) for result in results]
+                    replayed = [(one.detach().resolve_conj().resolve_neg(), None) for one in outputs]
+                results = [self._take(output) if copy is None else copy for output, copy in replayed]
+            if self.keep_on_device:
+                return results
+            arrays = [as_array(result) for result in results]
+            # The recording's own copies are what the next run overwrites.
+            return [
+                array if copy is None else copied(array)
+                for array, (_, copy) in zip(arrays, replayed, strict=True)
+            ]
         except (MemoryError, Error):
             raise
         except Exception as error:
             raise self._explained(error) from error
 
     def join(self, parts: list[Any], num_rows: int) -> torch.Tensor:
-        """Return device arrays joined along axis 0, the last row repeated up to `num_rows`."""
-        with self._running():
+        """Return device arrays joined along axis 0, the last row repeated up to `num_rows`.
+
+        The copy may still be on its way: `run` follows in the same stream.
+        """
+        with self._running(is_waited_for=False):
             tensors = [as_tensor(part) for part in parts]
             missing = num_rows - sum(one.shape[0] for one in tensors)
             if missing > 0:
                 tensors.append(tensors[-1][-1:].expand(missing, *tensors[-1].shape[1:]))
             return torch.cat(tensors)
+
+    def stack(self, rows: list[Any], num_rows: int) -> torch.Tensor:
+        """Return device arrays as the rows of one, the last repeated up to `num_rows`; see `join`."""
+        with self._running(is_waited_for=False):
+            tensors = [as_tensor(row) for row in rows]
+            tensors += [tensors[-1]] * (num_rows - len(tensors))
+            room = None
+            if self._graphs is not None and len(self.inputs) == 1:
+                room = self._graphs.room_for(tensors[0], num_rows)
+            if room is None:
+                return torch.stack(tensors)
+            torch.stack(tensors, out=room)
+            return room
 
     def staging(self, size_bytes: int) -> torch.Tensor:
         """Return pinned memory."""
@@ -177,8 +203,10 @@ class TorchInfer(Engine):
 
     # --- running -------------------------------------------------------------------------------------
 
-    def _running(self) -> Any:
-        return Running(self._streams, self._device)
+    def _running(self, is_waited_for: bool = True) -> Running:
+        devices = [self._device]
+        streams = self._streams
+        return Running(streams.complete_on(devices) if is_waited_for else streams.started_on(devices))
 
     def _call(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return self._pick(*flat(self._program.call(*tensors)))
@@ -188,7 +216,6 @@ class TorchInfer(Engine):
 
         Whether the model keeps what it gave cannot be seen: it may be a weight, a state, or an input.
         """
-        output = output.detach().resolve_conj().resolve_neg()
         if output.is_cuda and not self.keep_on_device:
             held = torch.empty(output.shape, dtype=output.dtype, pin_memory=True)
             return held.copy_(output, non_blocking=True)
@@ -209,11 +236,11 @@ class TorchInfer(Engine):
 
 
 class Running:
-    """The surroundings of a run: no gradients, and the instance's own stream, waited for at the end."""
+    """The surroundings of a run: no gradients, and the instance's own stream."""
 
-    def __init__(self, streams: OwnStreams, device: torch.device) -> None:
+    def __init__(self, on_stream: OnStreams) -> None:
         self._inference = torch.inference_mode()
-        self._on_stream = streams.complete_on([device])
+        self._on_stream = on_stream
 
     def __enter__(self) -> None:
         self._inference.__enter__()
@@ -229,3 +256,8 @@ class Running:
 def as_array(tensor: torch.Tensor) -> Any:
     """Return a tensor of the CPU as numpy's array where numpy has its type, else as it is."""
     return tensor if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def copied(array: Any) -> Any:
+    """Return a copy of what `as_array` gave."""
+    return array.clone() if isinstance(array, torch.Tensor) else array.copy()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from hami.backend import param, register
 from hami.errors import ConfigError, RequestError
 
-from .arrays import as_tensor, describe
+from .arrays import as_tensor, describe, from_numpy
 from .tensor_backend import TensorBackend
 
 
@@ -61,6 +62,7 @@ class ArgMaxTensor(AlongAxis):
 
     # Comparing gives the same in any company, unlike adding up.
     stacks: ClassVar[bool] = True
+    stacks_on_cpu: ClassVar[bool] = True
 
     top = param(1, min=1, doc="how many of the largest; above 1 the axis stays")
 
@@ -89,8 +91,22 @@ class ArgMaxTensor(AlongAxis):
             item["score"] = score
         return list(indices.unbind(0))
 
+    def apply_to_rows(self, rows: np.ndarray, items: list[dict[str, Any]]) -> list[torch.Tensor]:
+        """Do it in numpy, whose `argmax` keeps to one thread: that of torch waits for others."""
+        if self.top > 1 or rows.ndim == 1 or rows.dtype.kind not in "biuf" or not rows.dtype.isnative:
+            return super().apply_to_rows(rows, items)
+        axis = self.axis if self.axis < 0 else self.axis + 1
+        indices = rows.argmax(axis, keepdims=True)
+        scores = from_numpy(np.take_along_axis(rows, indices, axis).squeeze(axis))
+        for item, score in zip(items, scores.unbind(0), strict=True):
+            item["score"] = score
+        return list(from_numpy(indices.squeeze(axis)).unbind(0))
+
     def largest(self, tensor: torch.Tensor, axis: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return indices and values of the `top` largest."""
+        if self.top == 1 and tensor.ndim and tensor.dtype != torch.bool:
+            values, indices = torch.max(tensor, axis)  # of equal values the first
+            return indices, values
         comparable = tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor
         if self.top == 1:
             indices = torch.argmax(comparable, axis, keepdim=True)

@@ -20,6 +20,14 @@ from hami.errors import ConfigError
 from .device import find_device
 
 
+def _handle_of_current(index: int) -> int:
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+# The handle of a GPU's current stream. The function that compiled programs of torch call makes no object.
+current_handle: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _handle_of_current)
+
+
 def new_stream(device: torch.device) -> torch.cuda.Stream:
     """Return a stream of that GPU; torch has a few dozen, and hands them out in turn."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -29,30 +37,66 @@ class OwnStreams:
     """The streams of one instance, made when a device is first used; one thread at a time may use them."""
 
     def __init__(self) -> None:
-        self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._streams: dict[torch.device, tuple[torch.cuda.Stream, torch.cuda.Stream]] = {}
 
-    @contextmanager
-    def complete_on(self, devices: Iterable[torch.device]) -> Iterator[None]:
+    def complete_on(self, devices: Iterable[torch.device]) -> OnStreams:
         """Let the body run in the instance's streams of those devices, and wait for them however it ends.
 
         A stream that was made current around the instance, as `StreamPool` does, is used instead of its own.
         Devices that are no GPUs have no streams.
         """
-        with ExitStack() as stack:
-            for device in dict.fromkeys(devices):
-                if device.type == "cuda":
-                    stream = self._stream_on(device)
-                    stack.callback(stream.synchronize)
-                    stack.enter_context(torch.cuda.stream(stream))
-            yield
+        return OnStreams(self, devices, is_waited_for=True)
 
-    def _stream_on(self, device: torch.device) -> torch.cuda.Stream:
-        current = torch.cuda.current_stream(device)
-        if current != torch.cuda.default_stream(device):
-            return current
+    def started_on(self, devices: Iterable[torch.device]) -> OnStreams:
+        """Do the same without the waiting, for work that goes on in the same streams."""
+        return OnStreams(self, devices, is_waited_for=False)
+
+    def pair(self, device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+        """Return the instance's stream of a GPU, and the one that is current where nobody chose one."""
         if device not in self._streams:
-            self._streams[device] = new_stream(device)
+            self._streams[device] = (new_stream(device), torch.cuda.default_stream(device))
         return self._streams[device]
+
+
+class OnStreams:
+    """What `OwnStreams` gives to a `with`. Every run passes one, so it does without contextlib.
+
+    `torch.cuda.stream` takes longer than a small kernel: it looks at three streams and two devices.
+    """
+
+    def __init__(self, streams: OwnStreams, devices: Iterable[torch.device], is_waited_for: bool) -> None:
+        self._streams = streams
+        self._devices = devices
+        self._is_waited_for = is_waited_for
+        # Each GPU's stream of now, and the one before where that was another.
+        self._entered: list[tuple[torch.cuda.Stream, torch.cuda.Stream | None]] = []
+        self._home: int | None = None
+
+    def __enter__(self) -> None:
+        for device in dict.fromkeys(self._devices):
+            if device.type != "cuda":
+                continue
+            if self._home is None:
+                self._home = torch.cuda.current_device()
+            own, default = self._streams.pair(device)
+            if current_handle(default.device_index) != default.cuda_stream:
+                self._entered.append((torch.cuda.current_stream(device), None))
+                continue
+            self._entered.append((own, default))
+            torch.cuda.set_stream(own)
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            if self._is_waited_for:
+                for stream, _ in reversed(self._entered):
+                    stream.synchronize()
+        finally:
+            for _, before in reversed(self._entered):
+                if before is not None:
+                    torch.cuda.set_stream(before)
+            # Making a stream current does the same to its device.
+            if self._home is not None and self._home != torch.cuda.current_device():
+                torch.cuda.set_device(self._home)
 
 
 class Slots:

@@ -14,6 +14,8 @@ class ExchangeOwner final : public Object {
   ~ExchangeOwner() override {
     if (managed_->deleter != nullptr) managed_->deleter(managed_);
   }
+  const dlpack::Tensor& view() const noexcept { return managed_->tensor; }
+  bool is_read_only() const noexcept { return (managed_->flags & dlpack::kIsReadOnly) != 0; }
 
  private:
   dlpack::ManagedTensorVersioned* managed_;
@@ -26,8 +28,13 @@ struct Given {
   Shape strides;
 };
 
-// torch changes signs lazily: a view may have other numbers than its memory. Such a one is copied.
-// A new reference; null when that fails.
+// torch changes signs lazily: a view may have other numbers than its memory, those of floats alone.
+bool has_signs(const dlpack::Tensor& view) {
+  return view.type_code == DType::kFloat || view.type_code == DType::kBfloat ||
+         view.type_code == DType::kComplex;
+}
+
+// Such a view is copied, others are themselves. A new reference; null when that fails.
 PyObject* without_pending_change(PyObject* object) {
   constexpr std::pair<const char*, const char*> kChanges[] = {{"is_neg", "resolve_neg"},
                                                               {"is_conj", "resolve_conj"}};
@@ -41,6 +48,14 @@ PyObject* without_pending_change(PyObject* object) {
   }
   PyErr_Clear();
   return plain;
+}
+
+// What the table gives for an array; null where it refuses it.
+Ref<ExchangeOwner> owner_of(const dlpack::ExchangeTable& table, PyObject* object) {
+  dlpack::ManagedTensorVersioned* managed = nullptr;
+  const int status = survive_finalization([&] { return table.from_object(object, &managed); });
+  PyErr_Clear();
+  return status == 0 && managed != nullptr ? make_ref<ExchangeOwner>(managed) : nullptr;
 }
 
 PyObject* attribute_name() {
@@ -66,16 +81,16 @@ const dlpack::ExchangeTable* exchange_table(PyTypeObject* type) {
 }
 
 Ref<Tensor> from_exchange(const dlpack::ExchangeTable& table, PyObject* object) {
-  dlpack::ManagedTensorVersioned* managed = nullptr;
-  PyObject* const plain = without_pending_change(object);
-  const int status = plain == nullptr
-                         ? -1
-                         : survive_finalization([&] { return table.from_object(plain, &managed); });
-  Py_XDECREF(plain);
-  PyErr_Clear();
-  if (status != 0 || managed == nullptr) return nullptr;
-  auto owner = make_ref<ExchangeOwner>(managed);
-  const dlpack::Tensor& view = managed->tensor;
+  Ref<ExchangeOwner> owner = owner_of(table, object);
+  if (owner == nullptr || has_signs(owner->view())) {
+    PyObject* const plain = without_pending_change(object);
+    if (plain == nullptr) return nullptr;
+    if (plain != object) owner = owner_of(table, plain);
+    Py_DECREF(plain);
+    if (owner == nullptr) return nullptr;
+  }
+  const bool is_read_only = owner->is_read_only();
+  const dlpack::Tensor& view = owner->view();
   if (view.type_lanes != 1 || view.type_bits % 8 != 0) return nullptr;
   Shape shape(view.shape, view.shape + view.num_dims);
   Shape strides = view.strides == nullptr ? contiguous_strides(shape)
@@ -84,7 +99,7 @@ Ref<Tensor> from_exchange(const dlpack::ExchangeTable& table, PyObject* object) 
       make_ref<Tensor>(static_cast<char*>(view.data) + view.byte_offset,
                        DType{view.type_code, view.type_bits}, std::move(shape), std::move(strides),
                        std::move(owner), Device{view.device_type, view.device_id});
-  tensor->set_read_only((managed->flags & dlpack::kIsReadOnly) != 0);
+  tensor->set_read_only(is_read_only);
   return tensor;
 }
 

@@ -5,6 +5,7 @@
 #include "bind/free_threading.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
+#include "bind/settle.h"
 #include "core/error.h"
 
 namespace hami::bind {
@@ -45,6 +46,7 @@ void HostBatch::take_results(PyObject* returned) {
 }
 
 void HostBatch::take_changes() {
+  const SettledOnce scope;  // whatever the backend made, it made before it returned
   for (size_t i = 0; i < batch_.size(); ++i) {
     try {
       take_changes_of(i);

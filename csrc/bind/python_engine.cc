@@ -7,6 +7,7 @@
 
 #include "bind/convert.h"
 #include "bind/errors.h"
+#include "bind/settle.h"
 #include "bind/tensor_object.h"
 #include "core/device_arrays.h"
 #include "core/error.h"
@@ -210,6 +211,7 @@ class PythonModel final : public engine::Model {
       refuse_results(std::string("a `") + Py_TYPE(returned.get())->tp_name + "`");
     }
     const Owned results = checked(PySequence_Tuple(returned.get()));
+    const SettledOnce scope;
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(results.get()));
     if (count != is_whole_.size()) refuse_results(std::to_string(count) + " arrays");
     std::vector<Ref<Tensor>> tensors;
@@ -220,6 +222,11 @@ class PythonModel final : public engine::Model {
     return tensors;
   }
   bool may_write_inputs() const noexcept override { return true; }
+
+  struct GilTurn final : Turn {
+    const GilAcquire gil;
+  };
+  std::unique_ptr<Turn> take_turn() override { return std::make_unique<GilTurn>(); }
 
   Ref<Tensor> staging(size_t input, size_t size_bytes) override {
     if (!has_staging_) return nullptr;
@@ -241,14 +248,17 @@ class PythonModel final : public engine::Model {
 
   Ref<Tensor> join(std::span<const engine::DevicePart> parts, int64_t num_rows) override {
     const GilAcquire gil;
+    const bool are_rows = std::ranges::all_of(parts, &engine::DevicePart::lacks_rows);
     const Owned arrays = checked(PyList_New(static_cast<Py_ssize_t>(parts.size())));
     for (size_t i = 0; i < parts.size(); ++i) {
       Owned array = checked(from_value(Value(parts[i].tensor)));
-      if (parts[i].lacks_rows) array = checked(PyObject_GetItem(array.get(), Py_None));
+      if (parts[i].lacks_rows && !are_rows) {
+        array = checked(PyObject_GetItem(array.get(), Py_None));
+      }
       PyList_SET_ITEM(arrays.get(), static_cast<Py_ssize_t>(i), array.detach());
     }
     const Owned rows = checked(PyLong_FromLongLong(num_rows));
-    return to_result(call("join", arrays.get(), rows.get()).get());
+    return to_result(call(are_rows ? "stack" : "join", arrays.get(), rows.get()).get());
   }
 
   bool is_known_whole(size_t output) const noexcept override { return is_whole_[output]; }

@@ -8,6 +8,7 @@
 #include "bind/dlpack_exchange.h"
 #include "bind/gil.h"
 #include "bind/method.h"
+#include "bind/settle.h"
 #include "core/dlpack.h"
 
 namespace py = pybind11;
@@ -116,8 +117,8 @@ Ref<Tensor> from_buffer(PyObject* object) {
   return tensor;
 }
 
-// Whether an object that exports DLPack says that it lies on a device.
-bool is_on_device(PyObject* object) {
+// Where an object that exports DLPack says that it lies.
+Device device_of(PyObject* object) {
   PyObject* const ask = PyObject_GetAttrString(object, "__dlpack_device__");
   PyObject* const device = ask == nullptr ? nullptr : call_python(ask, nullptr, 0);
   int32_t type = 1;
@@ -126,13 +127,11 @@ bool is_on_device(PyObject* object) {
   PyErr_Clear();
   Py_XDECREF(device);
   Py_XDECREF(ask);
-  return !Device{type, id}.is_cpu();
+  return {type, id};
 }
 
 // The capsule of an array on a device that is complete, so that no stream has to wait for another.
-PyObject* capsule_on_device(PyObject* object, PyObject* export_method) {
-  Py_XDECREF(call_tensors("settle", object));
-  PyErr_Clear();
+PyObject* capsule_on_device(PyObject* export_method) {
   PyObject* const no_args = PyTuple_New(0);
   PyObject* const keywords = Py_BuildValue("{s:i}", "stream", -1);
   PyObject* const capsule =
@@ -146,8 +145,10 @@ Ref<Tensor> from_dlpack(PyObject* object) {
   PyObject* const export_method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject* capsule = nullptr;
   if (export_method != nullptr) {
-    capsule = is_on_device(object) ? capsule_on_device(object, export_method)
-                                   : call_python(export_method, nullptr, 0);
+    const Device device = device_of(object);
+    if (!device.is_cpu()) settle(object, device, exchange_table(Py_TYPE(object)));
+    capsule =
+        device.is_cpu() ? call_python(export_method, nullptr, 0) : capsule_on_device(export_method);
   }
   Py_XDECREF(export_method);
   if (capsule == nullptr || !PyCapsule_IsValid(capsule, dlpack::kCapsuleName)) {
@@ -238,15 +239,6 @@ PyObject* adopted(const py::object& object, const Ref<Tensor>& tensor) {
   return array;
 }
 
-Ref<Tensor> settled(Ref<Tensor> tensor, PyObject* object) {
-  if (tensor != nullptr && !tensor->device().is_cpu()) {
-    // From here on any thread may read it, on any stream.
-    Py_XDECREF(call_tensors("settle", object));
-    PyErr_Clear();
-  }
-  return tensor;
-}
-
 }  // namespace
 
 PyObject* call_tensors(const char* name, PyObject* first, PyObject* second) {
@@ -271,8 +263,12 @@ Ref<Tensor> to_tensor(PyObject* object) {
   if (PyObject_CheckBuffer(object)) {
     tensor = from_buffer(object);
   } else if (const auto* table = exchange_table(Py_TYPE(object))) {
-    tensor = settled(from_exchange(*table, object), object);
-    if (tensor == nullptr) tensor = from_dlpack(object);
+    tensor = from_exchange(*table, object);
+    if (tensor == nullptr) {
+      tensor = from_dlpack(object);
+    } else if (!tensor->device().is_cpu()) {
+      settle(object, tensor->device(), table);  // from here on any thread may read it
+    }
   } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__dlpack__")) {
     tensor = from_dlpack(object);
   }

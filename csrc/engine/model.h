@@ -2,6 +2,7 @@
 // one; an instance owns it and uses it on one thread at a time.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,14 @@ struct DevicePart {
 class Model {
  public:
   virtual ~Model() = default;
+
+  // What an engine holds while it works, such as the lock of an interpreter.
+  class Turn {
+   public:
+    virtual ~Turn() = default;
+  };
+  // Taken once for `join` and the `run` that follows, instead of by each of them. Null: nothing.
+  virtual std::unique_ptr<Turn> take_turn() { return nullptr; }
 
   // Runs the model on one contiguous array for each input of its description. The results, one for
   // each output, own their memory, share none with the inputs, and are complete.

@@ -93,11 +93,7 @@ void Runner::run_together(std::span<const ItemInputs> group) {
                     " rows and cannot be filled up, got " + backticked(std::to_string(rows)),
                 "send that many rows, or export the model with a dynamic batch axis");
   }
-  std::vector<Ref<Tensor>> arrays;
-  for (size_t i = 0; i < description_->inputs.size(); ++i) {
-    arrays.push_back(gather(i, group, num_rows));
-  }
-  const std::vector<Ref<Tensor>> results = model_->run(arrays);
+  const std::vector<Ref<Tensor>> results = gather_and_run(group, num_rows);
 
   bool is_surprised = false;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -110,6 +106,19 @@ void Runner::run_together(std::span<const ItemInputs> group) {
   // Rows of others, or filled up ones, are mixed into such an output.
   if (is_surprised && (group.size() > 1 || rows < num_rows)) return run_alone(group);
   hand_out(results, group, has_rows);
+}
+
+std::vector<Ref<Tensor>> Runner::gather_and_run(std::span<const ItemInputs> group,
+                                                int64_t num_rows) {
+  const bool is_on_device = std::ranges::any_of(
+      group[0].tensors, [](const Tensor* tensor) { return !tensor->device().is_cpu(); });
+  // Not while memory of the host is copied, which takes a while.
+  const auto turn = is_on_device ? model_->take_turn() : nullptr;
+  std::vector<Ref<Tensor>> arrays;
+  for (size_t i = 0; i < description_->inputs.size(); ++i) {
+    arrays.push_back(gather(i, group, num_rows));
+  }
+  return model_->run(arrays);
 }
 
 Ref<Tensor> Runner::gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows) {

@@ -26,6 +26,7 @@ class Runner {
  private:
   void run_alone(std::span<const ItemInputs> group);
   void run_together(std::span<const ItemInputs> group);
+  std::vector<Ref<Tensor>> gather_and_run(std::span<const ItemInputs> group, int64_t num_rows);
   Ref<Tensor> gather(size_t input, std::span<const ItemInputs> group, int64_t num_rows);
   Ref<Tensor> gather_on_device(size_t input, std::span<const ItemInputs> group, Shape shape);
   // Memory of at least that size, kept from run to run.

@@ -144,9 +144,10 @@ def test_the_targets_come_from_the_medians() -> None:
     )
 
 
-def stage_row(number: int, stage: str, calls_per_s: float, **figures: float) -> dict[str, Any]:
+def stage_row(number: int, stage: str, calls_per_s: float, **figures: Any) -> dict[str, Any]:
     usual = {"calls_per_s": calls_per_s, "p50_us": 1000.0, "p99_us": 2000.0, "mean_batch": 16.0}
-    return {"case": "pictures", "stage": stage, "round": number, **usual, **figures}
+    case = {"case": "pictures", "stage": stage, "instances": "2 + 1 + 2", "bare_per_s": 120.0}
+    return {**case, "round": number, **usual, **figures}
 
 
 def test_the_pipeline_is_compared_with_the_slowest_stage_of_its_own_round() -> None:
@@ -159,18 +160,23 @@ def test_the_pipeline_is_compared_with_the_slowest_stage_of_its_own_round() -> N
         ),
     ]
 
-    assert gpu.picture_target(rows) == (
-        "the whole pipeline: 90.0% of the slowest stage alone, decode (target: at least 90%)"
+    assert gpu.picture_targets(rows) == (
+        "2 + 1 + 2 instances: the whole pipeline: 90.0% of the slowest stage alone, decode "
+        "(target: at least 90%)"
     )
 
 
-def test_the_pipeline_has_no_bare_loop_and_the_stages_have() -> None:
-    rows = [stage_row(1, "decode", 100, bare_per_s=120), stage_row(1, "all", 90)]
+def test_stages_and_pipeline_stand_below_each_other_for_each_choice_of_instances() -> None:
+    pairs = (("decode", 100), ("all", 90))
+    rows = [stage_row(1, *pair, instances=text) for text in ("2 + 1 + 2", "1 + 1 + 1") for pair in pairs]
 
-    stage, whole = gpu.picture_table(rows).splitlines()[2:]
+    stage, whole, *others = gpu.picture_table(rows).splitlines()[2:]
 
-    assert stage.startswith("| decode alone | 100 (100 to 100) | 1.00") and "120 (120 to 120)" in stage
-    assert whole.startswith("| the whole pipeline | 90") and whole.endswith("|  |")
+    assert stage.startswith("| 2 + 1 + 2 | decode alone | 100 (100 to 100) | 1.00")
+    assert whole.startswith("| 2 + 1 + 2 | the whole pipeline | 90")
+    assert stage.endswith("| 120 (120 to 120) |")
+    assert [line.startswith("| 1 + 1 + 1 |") for line in others] == [True, True]
+    assert len(gpu.picture_targets(rows).splitlines()) == 2
 
 
 # --- loops written by hand -------------------------------------------------------------------------
@@ -195,6 +201,50 @@ def test_the_rate_counts_the_rows_of_all_threads() -> None:
 
     assert len(seen) == 3
     assert found > 5 * 3 * 1000
+
+
+@needs_torch
+def test_each_loop_has_a_rate_of_its_own() -> None:
+    loops = load("gpu_loops")
+
+    slow, fast = loops.rates([lambda: sum(range(100_000)), lambda: None], rows=1, seconds=0.05)
+
+    assert 0 < slow < fast
+
+
+@needs_torch
+def test_resized_by_hand_every_picture_keeps_its_place() -> None:
+    import torch
+
+    pictures = [
+        torch.full((3, *size), 10 * value, dtype=torch.uint8)
+        for value, size in enumerate([(8, 6), (4, 4), (8, 6), (5, 5), (4, 4)])
+    ]
+
+    squares = load("gpu_pictures").resize_by_hand(pictures, 4)
+
+    assert [square.shape for square in squares] == [(3, 4, 4)] * 5
+    assert [int(square.max()) for square in squares] == [0, 10, 20, 30, 40]
+
+
+@needs_torch
+def test_files_of_an_earlier_run_are_used_again(tmp_path: Path) -> None:
+    setup = load("gpu_cases").Setup("tiny", "cpu", tmp_path, 0.01)
+    setup.prepare(["module"])
+    before = setup.weights.stat().st_mtime_ns
+
+    setup.prepare(["module"])
+
+    assert setup.weights.stat().st_mtime_ns == before
+
+
+@needs_torch
+def test_a_package_that_cannot_be_compiled_ends_the_benchmark_with_the_reason(tmp_path: Path) -> None:
+    import torch
+
+    models = load("gpu_models")
+    with pytest.raises(SystemExit, match="No such file"):
+        models.write_package("tiny", tmp_path / "none", tmp_path / "a.pt2", "cpu", torch.float32, 4)
 
 
 @needs_torch

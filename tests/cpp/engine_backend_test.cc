@@ -20,14 +20,26 @@ struct Log {
   std::vector<std::vector<Ref<Tensor>>> runs;
   std::vector<std::pair<size_t, int64_t>> joins;  // number of parts, rows wanted
   Ref<Tensor> staging;
+  int num_turns = 0;
+  bool has_turn = false;
 };
 
 // y = x for a description of one input and one output.
 class Echo final : public Model {
  public:
   explicit Echo(Log& log) : log_(log) {}
+  struct LoggedTurn final : Turn {
+    explicit LoggedTurn(Log& log) : log(log) {
+      ++log.num_turns;
+      log.has_turn = true;
+    }
+    ~LoggedTurn() override { log.has_turn = false; }
+    Log& log;
+  };
+  std::unique_ptr<Turn> take_turn() override { return std::make_unique<LoggedTurn>(log_); }
   std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) override {
     log_.runs.emplace_back(inputs.begin(), inputs.end());
+    CHECK(log_.has_turn == !inputs[0]->device().is_cpu());
     auto result = Tensor::allocate(inputs[0]->dtype(), inputs[0]->shape());
     inputs[0]->copy_to(result->data());
     return {moved(result, inputs[0]->device())};
@@ -38,6 +50,7 @@ class Echo final : public Model {
   }
   Ref<Tensor> join(std::span<const DevicePart> parts, int64_t num_rows) override {
     log_.joins.emplace_back(parts.size(), num_rows);
+    CHECK(log_.has_turn);
     auto whole = Tensor::allocate(kFloat32, {num_rows, 2});
     char* to = whole->data_as<char>();
     for (const DevicePart& part : parts) {
@@ -200,6 +213,23 @@ class CountingArrays final : public DeviceArrays {
   }
   mutable int num_calls = 0;
 };
+
+TEST_CASE("arrays on a device are joined and run in one turn, those of the host without") {
+  Log log;
+  const auto backend = echo(log, kCuda);
+  for (const bool is_on_device : {true, false}) {
+    Items items;
+    for (int i = 0; i < 3; ++i) {
+      const auto row = floats({2}, {1.0F * i, 2});
+      items.add(is_on_device ? on_cuda(row) : row);
+    }
+    backend->forward(items.batch());
+    CHECK(log.num_turns == 1);
+    CHECK(!log.has_turn);
+  }
+  CHECK(log.joins.size() == 1);
+  CHECK(log.runs.size() == 2);
+}
 
 TEST_CASE("a strided array on a device becomes contiguous there") {
   auto counting = std::make_unique<CountingArrays>();

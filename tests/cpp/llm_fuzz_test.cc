@@ -23,13 +23,12 @@ class Fuzz {
       if (chance(12)) end_one();
       if (chance(60)) world_.scheduler.reset_prefix_cache();
       world_.check_pages();
-      if (!world_.step()) continue;
+      const bool fails = chance(40);
+      if (!world_.step(!fails || chance(2))) continue;
       while (chance(12)) end_one();
       if (chance(90)) world_.scheduler.reset_prefix_cache();
-      if (chance(60)) {
-        world_.scheduler.discard();
-        ++world_.seen.num_discarded;
-        world_.check_pages();
+      if (fails) {
+        world_.discard();
         continue;
       }
       settle();
@@ -98,8 +97,11 @@ class Fuzz {
     } else {
       history_[random_() % history_.size()] = line->second.tokens;
     }
-    world_.end(line->first, static_cast<Ending>(between(1, 3)));
-    if (chance(2)) world_.scheduler.abort(between(0, 1000000));
+    const int64_t id = line->first;
+    world_.end(id, static_cast<Ending>(between(1, 3)));
+    // Twice, and one that never was.
+    if (chance(2)) world_.scheduler.abort(id);
+    if (chance(2)) world_.scheduler.fail(int64_t{1} << 40);
   }
 
   // Commits with forks where the width allows, and drops.
@@ -139,7 +141,7 @@ class Fuzz {
 
 TEST_CASE("random traffic: every token as without pages, no page lost, nobody left behind") {
   const char* const wanted = std::getenv("HAMI_FUZZ_STEPS");
-  const int64_t num_steps = wanted == nullptr ? 60000 : std::atoll(wanted);
+  const int64_t num_steps = wanted == nullptr ? 40000 : std::atoll(wanted);
   Seen seen;
   for (uint64_t seed = 1; seen.num_steps < num_steps; ++seed) {
     INFO("seed " << seed);

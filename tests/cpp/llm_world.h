@@ -15,6 +15,12 @@
 #include "llm/fake_model.h"
 #include "llm/llm_scheduler.h"
 
+// A check that costs no more than its condition while it holds.
+#define MUST(...)                             \
+  do {                                        \
+    if (!(__VA_ARGS__)) REQUIRE(__VA_ARGS__); \
+  } while (false)
+
 namespace hami::llm {
 
 // Counts of what a fuzz has seen, over all worlds.
@@ -73,33 +79,42 @@ class World {
     lines.erase(id);
   }
 
-  // One step and the model's run of it; checks everything. False when nothing ran.
-  bool step() {
+  // One step and the model's run of it, unless `runs` is false; checks everything. False when
+  // nothing could run.
+  bool step(bool runs = true) {
     plan = &scheduler.step();
     ++seen.num_steps;
     for (const auto& [id, reason] : plan->ended) {
-      REQUIRE(lines.erase(id) == 1);
+      MUST(lines.erase(id) == 1);
       ++seen.num_ended_in_step;
     }
     check_pages();
     check_writes();
     if (plan->num_rows() == 0) {
-      REQUIRE(plan->swap_out.empty());
-      REQUIRE(plan->swap_in.empty());
-      REQUIRE(plan->copies.empty());
+      MUST(plan->swap_out.empty());
+      MUST(plan->swap_in.empty());
+      MUST(plan->copies.empty());
       // Whoever waits gets somewhere, or somebody ended in its stead.
-      REQUIRE((lines.empty() || !plan->ended.empty()));
+      MUST((lines.empty() || !plan->ended.empty()));
       return false;
     }
+    if (!runs) return true;
     logits_ = model_.run(*plan);
     check_logits();
     return true;
   }
 
+  // The plan did not run, or not to its end.
+  void discard() {
+    scheduler.discard();
+    ++seen.num_discarded;
+    check_pages();
+  }
+
   // The best token of each that samples, unless it ended meanwhile.
   int32_t best_token(size_t sample) const {
-    const auto row = logits_.subspan(
-        static_cast<size_t>(plan->sample_logits[sample]) * kVocabSize, kVocabSize);
+    const auto row =
+        logits_.subspan(static_cast<size_t>(plan->sample_logits[sample]) * kVocabSize, kVocabSize);
     return static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
   }
 
@@ -107,7 +122,7 @@ class World {
     const std::vector<int64_t> samples(plan->sample_sequences.begin(),
                                        plan->sample_sequences.end());
     scheduler.commit(parents, tokens, results);
-    REQUIRE(results.size() == parents.size());
+    MUST(results.size() == parents.size());
     std::map<int64_t, Line> before;
     for (const int64_t id : samples) {
       const auto found = lines.find(id);
@@ -119,7 +134,7 @@ class World {
       const auto& [id, reason] = results[i];
       const auto parent = before.find(parents[i]);
       if (parent == before.end()) {
-        REQUIRE(std::string(reason) == "gone");
+        MUST(std::string(reason) == "gone");
         ++seen.num_gone;
         continue;
       }
@@ -127,11 +142,11 @@ class World {
       line.tokens.push_back(static_cast<int32_t>(tokens[i]));
       const auto num_sampled = static_cast<int32_t>(line.tokens.size()) - line.num_prompt;
       const bool is_last = num_sampled == line.most_tokens;
-      REQUIRE(std::string(reason) == (is_last ? "length" : ""));
+      MUST(std::string(reason) == (is_last ? "length" : ""));
       if (is_last) {
         ++seen.num_ended;
       } else {
-        REQUIRE(lines.emplace(id, std::move(line)).second);
+        MUST(lines.emplace(id, std::move(line)).second);
       }
     }
     check_pages();
@@ -153,33 +168,33 @@ class World {
     std::map<int64_t, int64_t> widths;  // rows that running requests may need
     for (const Sequence* sequence : scheduler.running()) {
       for (const paged::Page page : sequence->pages) ++holders[page];
-      REQUIRE(rows.insert(sequence->row).second);
+      MUST(rows.insert(sequence->row).second);
       const auto row = scheduler.pages().table().row(sequence->row);
-      REQUIRE(std::equal(sequence->pages.begin(), sequence->pages.end(), row.begin()));
-      for (size_t i = sequence->pages.size(); i < row.size(); ++i) REQUIRE(row[i] == 0);
-      REQUIRE(sequence->num_left() > 0);
+      MUST(std::equal(sequence->pages.begin(), sequence->pages.end(), row.begin()));
+      for (size_t i = sequence->pages.size(); i < row.size(); ++i) MUST(row[i] == 0);
+      MUST(sequence->num_left() > 0);
     }
-    REQUIRE(std::is_sorted(scheduler.running().begin(), scheduler.running().end(), RunsBefore()));
+    MUST(std::is_sorted(scheduler.running().begin(), scheduler.running().end(), RunsBefore()));
     int32_t num_referenced = 0;
     for (paged::Page page = 1; page < settings.num_pages; ++page) {
-      REQUIRE(pool.num_holders(page) == holders[page]);
+      MUST(pool.num_holders(page) == holders[page]);
       num_referenced += holders[page] > 0 ? 1 : 0;
     }
-    REQUIRE(pool.num_holders(0) == 0);
-    REQUIRE(pool.num_referenced() == num_referenced);
-    REQUIRE(pool.num_free() + pool.num_cached() + num_referenced == settings.num_pages - 1);
+    MUST(pool.num_holders(0) == 0);
+    MUST(pool.num_referenced() == num_referenced);
+    MUST(pool.num_free() + pool.num_cached() + num_referenced == settings.num_pages - 1);
     size_t num_swapped = 0;
     for (const auto& [id, line] : lines) {
       const Sequence* sequence = scheduler.find(id);
-      REQUIRE(sequence != nullptr);
-      REQUIRE(sequence->tokens == line.tokens);
+      MUST(sequence != nullptr);
+      MUST(sequence->tokens == line.tokens);
       num_swapped += sequence->swapped_pages.size();
       if (sequence->state == State::kRunning) continue;
-      REQUIRE(sequence->pages.empty());
-      REQUIRE(sequence->row == -1);
+      MUST(sequence->pages.empty());
+      MUST(sequence->row == -1);
     }
-    REQUIRE(scheduler.pages().num_free_swap_pages() + num_swapped ==
-            static_cast<size_t>(settings.num_swap_pages));
+    MUST(scheduler.pages().num_free_swap_pages() + num_swapped ==
+         static_cast<size_t>(settings.num_swap_pages));
   }
 
   // Counts what this world has seen into `total`.
@@ -210,18 +225,18 @@ class World {
   // Nobody else holds a page that a row writes; the budget and the order of rows are kept.
   void check_writes() {
     const auto& settings = scheduler.settings();
-    REQUIRE(plan->num_tokens() <= settings.max_batched_tokens);
-    REQUIRE(plan->num_rows() <= settings.max_running);
+    MUST(plan->num_tokens() <= settings.max_batched_tokens);
+    MUST(plan->num_rows() <= settings.max_running);
     for (const int32_t slot : plan->slots) {
-      REQUIRE(scheduler.pages().pool().num_holders(slot / settings.page_size) == 1);
+      MUST(scheduler.pages().pool().num_holders(slot / settings.page_size) == 1);
     }
     for (int32_t row = 0; row < plan->num_rows(); ++row) {
       const int32_t num_tokens = plan->query_starts[row + 1] - plan->query_starts[row];
-      if (row < plan->num_decode_rows) REQUIRE(num_tokens == 1);
+      if (row < plan->num_decode_rows) MUST(num_tokens == 1);
       const Line& line = lines.at(plan->sequences[row]);
       const int32_t begin = plan->context_lens[row] - num_tokens;
       for (int32_t i = 0; i < num_tokens; ++i) {
-        REQUIRE(plan->token_ids[plan->query_starts[row] + i] == line.tokens[begin + i]);
+        MUST(plan->token_ids[plan->query_starts[row] + i] == line.tokens[begin + i]);
       }
     }
   }
@@ -232,9 +247,9 @@ class World {
     for (size_t i = 0; i < plan->sample_sequences.size(); ++i) {
       const Line& line = lines.at(plan->sample_sequences[i]);
       FakeModel::reference_logits(line.tokens, expected);
-      const auto row = logits_.subspan(
-          static_cast<size_t>(plan->sample_logits[i]) * kVocabSize, kVocabSize);
-      REQUIRE(std::equal(row.begin(), row.end(), expected.begin()));
+      const auto row =
+          logits_.subspan(static_cast<size_t>(plan->sample_logits[i]) * kVocabSize, kVocabSize);
+      MUST(std::equal(row.begin(), row.end(), expected.begin()));
     }
     size_t num_wanted = 0;
     for (int32_t row = 0; row < plan->num_rows(); ++row) {
@@ -243,7 +258,7 @@ class World {
       const bool samples = plan->context_lens[row] == static_cast<int32_t>(line.tokens.size());
       num_wanted += line.prompt_logits ? num_tokens : samples ? 1 : 0;
     }
-    REQUIRE(plan->logit_tokens.size() == num_wanted);
+    MUST(plan->logit_tokens.size() == num_wanted);
   }
 
   FakeModel model_;

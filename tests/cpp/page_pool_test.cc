@@ -274,8 +274,7 @@ TEST_CASE("hashes that all collide find nothing wrong") {
       for (size_t i = 0; i < tokens.size() && next < 64; i += kPageSize) {
         path.insert(path.end(), tokens.begin() + i, tokens.begin() + i + kPageSize);
         const auto known = pages.find({salt, path});
-        const Page found =
-            index->insert(salt, parent, Tokens(path).subspan(i, kPageSize), next);
+        const Page found = index->insert(salt, parent, Tokens(path).subspan(i, kPageSize), next);
         CHECK(found == (known == pages.end() ? next : known->second));
         if (known == pages.end()) pages[{salt, path}] = next++;
         parent = found;

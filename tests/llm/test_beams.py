@@ -9,6 +9,7 @@ import pytest
 import torch
 from llm_engines import EOS, VOCAB, ByteTokenizer, fake_llm
 
+import hami
 from hami._core import FakeModel
 from hami.backends.llm.sampling import SamplingParams
 
@@ -101,15 +102,21 @@ def test_a_search_under_pressure_finds_the_same(preempt: str) -> None:
     assert stats["pages_referenced"] == 0
 
 
-@pytest.mark.parametrize("max_batched_tokens", [1, 3])
-def test_beams_that_do_not_fit_a_step_wait_for_each_other(max_batched_tokens: int) -> None:
+def test_beams_that_do_not_fit_a_step_wait_for_each_other() -> None:
     params = SamplingParams(beam_width=4, n=4, max_tokens=9, temperature=0.0, ignore_eos=True)
+    crowd = SamplingParams(temperature=0.0, max_tokens=12, ignore_eos=True)
     with fake_llm(page_size=2) as llm:
         (whole,) = llm.generate([PROMPT], params)
-    with fake_llm(page_size=2, max_batched_tokens=max_batched_tokens) as llm:
-        (apart,) = llm.generate([PROMPT], params)
+    with fake_llm(page_size=2, max_batched_tokens=6) as llm:
+        *_, apart = llm.generate([[9, 9]] * 3 + [PROMPT], [crowd] * 3 + [params])
         assert llm.stats()["pages_referenced"] == 0
     assert [each.token_ids for each in apart.outputs] == [each.token_ids for each in whole.outputs]
+
+
+def test_beams_that_can_never_be_in_one_step_are_refused() -> None:
+    params = SamplingParams(beam_width=4, temperature=0.0)
+    with fake_llm(max_batched_tokens=3) as llm, pytest.raises(hami.RequestError, match="beam_width"):
+        llm.generate([PROMPT], params)
 
 
 def test_beams_share_their_pages_until_they_write() -> None:

@@ -14,7 +14,7 @@ from torch_samples import DEVICES, array_of, make, needs_gpu, outcome, run, torc
 
 from hami.backends.torch import DecodeTensor
 from hami.backends.torch import decode as decode_module
-from hami.picture_header import read_header
+from hami.picture_header import Header, read_header
 
 
 def decoded_as_stored(jpegs: list[Any]) -> list[Any]:
@@ -49,6 +49,16 @@ def test_only_whole_jpegs_of_three_channels_are_for_the_gpu(name: str) -> None:
     picture = decode_module.Encoded({}, data, read_header(data))
 
     assert picture.suits_gpu == (name in ("444", "422", "420", "progressive", "restarts"))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_picture_is_whole_when_its_last_scan_stands_before_its_last_end(seed: int) -> None:
+    parts = (b"\xff\xda", b"\xff\xd9", b"\xff", b"\xda", b"\xd9", b"..")
+    choices = np.random.default_rng(seed).integers(0, len(parts), seed % 9)
+    data = b"".join(parts[choice] for choice in choices)
+    picture = decode_module.Encoded({}, data, Header("JPEG", 1, 1))
+
+    assert picture.suits_gpu == (-1 < data.rfind(b"\xff\xda") < data.rfind(b"\xff\xd9"))
 
 
 @pytest.mark.parametrize("size", [len(GOOD) - 1, len(GOOD) - 2, len(GOOD) // 2])
