@@ -95,6 +95,7 @@ HEAVY_PACKAGES = {
     "tokenizers": ("backends/llm",),
     "safetensors": ("backends/llm",),
     "jinja2": ("backends/llm",),
+    "llguidance": ("backends/llm",),
     "transformers": (),
     "PIL": (),
     "skimage": (),

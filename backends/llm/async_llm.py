@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any
 
+from hami.errors import Error
+
 from .engine import Engine
 from .jobs import Job
 from .loading import load_engine
@@ -102,6 +104,7 @@ class AsyncLLM:
 
         `options` are `priority`, `salt`, `user`, and `request_id`, the name by which `abort` knows it.
         """
+        await self._compile(params)
         consumer = _Consumer()
         with self._running(prompt, params, consumer, is_streamed=False, **options):
             await consumer.wait()
@@ -112,6 +115,7 @@ class AsyncLLM:
         self, prompt: Any, params: SamplingParams | None = None, **options: Any
     ) -> AsyncIterator[Update]:
         """Yield what is new of each completion as it comes; leaving the loop early aborts the request."""
+        await self._compile(params)
         consumer = _Consumer()
         with self._running(prompt, params, consumer, is_streamed=True, **options):
             while updates := await consumer.wait():
@@ -124,6 +128,12 @@ class AsyncLLM:
         if job is not None:
             self._engine.abort(job)
         return job is not None
+
+    async def _compile(self, params: SamplingParams | None) -> None:
+        """Compile a grammar beside the loop, so that `submit` finds it ready, or what is wrong with it."""
+        if params is not None and params.has_grammar:
+            with contextlib.suppress(Error):
+                await asyncio.to_thread(self._engine.vocabulary.grammar, params)
 
     @contextlib.contextmanager
     def _running(

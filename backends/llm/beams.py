@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .grammar import grammar_masks
 from .sampler import beam_candidates
 
 if TYPE_CHECKING:
@@ -61,11 +62,13 @@ class BeamSearch:
         """
         if any(beam.sequence not in rows for beam in self.live):
             return None
+        states = [beam.state for beam in self.live]
         candidates = beam_candidates(
             logits[[rows[beam.sequence] for beam in self.live]],
-            [beam.state for beam in self.live],
+            states,
             [beam.logprob for beam in self.live],
             2 * self.width,  # half of them may end here, and the other half goes on
+            grammar_masks(states),
         )
         self._next = []
         for candidate in candidates:
@@ -73,11 +76,19 @@ class BeamSearch:
             if candidate.token in self._stops:
                 beam.finish_reason, beam.stop_reason, beam.sequence = "stop", candidate.token, -1
                 self._end(beam)
+            elif beam.state.is_complete:
+                beam.finish_reason, beam.sequence = "stop", -1
+                self._end(beam)
             else:
                 self._next.append(beam)
             if len(self._next) == self.width:
                 break
         return [(beam.sequence, beam.token_ids[-1]) for beam in self._next]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Say whether no hypothesis goes on, and none has ended."""
+        return not self._next and not self.ended
 
     def settle(self, settled: list[tuple[int, str]]) -> bool:
         """Learn which sequences the beams are now, and why they ended. Returns whether the search is over."""

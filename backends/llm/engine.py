@@ -60,7 +60,15 @@ class Engine:
     # --- any thread ---
 
     def submit(self, job: Job) -> None:
-        """Take a job; its listener hears of it on the engine's thread. Raises Closed."""
+        """Take a job; its listener hears of it on the engine's thread. Raises Closed.
+
+        Its grammar is compiled here; the listener hears of a bad one before this returns.
+        """
+        try:
+            job.grammar = self.vocabulary.grammar(job.params)
+        except Error as error:
+            job.listener.on_error(error)
+            return
         self._post(lambda: self._admit(job))
 
     def abort(self, job: Job) -> None:

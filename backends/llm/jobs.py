@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hami._core import TextStream
 
     from .beams import BeamSearch
+    from .grammar import Grammar
     from .logprobs import TokenLogprobs
     from .sampling import SamplingParams
     from .sampling_state import SamplingState
@@ -37,7 +38,7 @@ class Listener(Protocol):
         """Take the answer."""
 
     def on_error(self, error: BaseException) -> None:
-        """Learn that there will be no answer."""
+        """Learn that there will be no answer; of a bad grammar on the thread that submits the job."""
 
 
 @dataclass(eq=False)
@@ -107,6 +108,7 @@ class Job:
     started_at: float = 0.0
     first_token_at: float = 0.0
     num_cached: int = 0
+    grammar: Grammar | None = None
     beams: BeamSearch | None = None
     has_forked: bool = False
     live: list[Branch] = field(default_factory=list)

@@ -27,7 +27,7 @@ class SamplingParams:
     off. `n` answers are drawn for a prompt, each from its own stream of random numbers, which depends on
     `seed`, the answer and the position only. `logprobs` gives the log-probability of each token, and of so
     many of the likeliest; `prompt_logprobs` does so for the prompt. With `beam_width` the answers are
-    searched for instead.
+    searched for instead. With `json_schema` the answer is JSON of that schema, with `regex` it matches.
     """
 
     n: int = 1
@@ -118,7 +118,7 @@ class SamplingParams:
         if isinstance(self.json_schema, str):
             try:
                 json.loads(self.json_schema)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _wrong("json_schema", self.json_schema, f"it is no JSON: {error}") from error
         elif self.json_schema is not None and not isinstance(self.json_schema, Mapping):
             raise _wrong("json_schema", self.json_schema, "give a JSON schema as a dict or as text")
@@ -127,6 +127,11 @@ class SamplingParams:
     def is_greedy(self) -> bool:
         """Say whether the likeliest token is always taken."""
         return self.temperature < GREEDY_BELOW or self.top_k == 1
+
+    @property
+    def has_grammar(self) -> bool:
+        """Say whether the answer must follow a grammar."""
+        return self.json_schema is not None or self.regex is not None
 
     @property
     def width(self) -> int:

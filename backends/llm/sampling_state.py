@@ -9,15 +9,18 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .sampling import SamplingParams
 
+if TYPE_CHECKING:
+    from .grammar import GrammarState
+
 
 class SamplingState:
-    """State of one sequence; `stop_ids` are banned until there are `min_tokens`."""
+    """State of one sequence; `stop_ids` are banned until `min_tokens`, `grammar` says what may come."""
 
     def __init__(
         self,
@@ -26,8 +29,10 @@ class SamplingState:
         *,
         stop_ids: Iterable[int] = (),
         seed: int | None = None,
+        grammar: GrammarState | None = None,
     ) -> None:
         self.params = params
+        self.grammar = grammar
         wanted = params.seed if seed is None else seed
         self.seed = secrets.randbits(64) if wanted is None else wanted
         self.answer = 0
@@ -45,6 +50,8 @@ class SamplingState:
     def append(self, token: int) -> None:
         """Take note of a token of the answer."""
         self.num_output += 1
+        if self.grammar is not None:
+            self.grammar.advance(token)
         if not self.params.has_penalties:
             return
         place = self._places.setdefault(token, len(self._places))
@@ -59,6 +66,7 @@ class SamplingState:
         """Return the state of another answer of the request that goes on from here."""
         forked = copy.copy(self)
         forked.answer = answer
+        forked.grammar = None if self.grammar is None else self.grammar.fork()
         forked._ids, forked._counts = self._ids.copy(), self._counts.copy()
         forked._places = dict(self._places)
         return forked
@@ -68,6 +76,11 @@ class SamplingState:
         """Return the tokens of prompt and answer, and how often each stands in the answer."""
         used = len(self._places)
         return self._ids[:used], self._counts[:used]
+
+    @property
+    def is_complete(self) -> bool:
+        """Say whether the answer's grammar lets nothing follow."""
+        return self.grammar is not None and self.grammar.is_complete
 
     @property
     def bans_stops(self) -> bool:

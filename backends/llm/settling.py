@@ -15,6 +15,7 @@ import torch
 from hami.errors import Error, RequestError
 
 from .beams import BeamSearch
+from .grammar import grammar_masks
 from .jobs import Branch, Job
 from .outputs import Completion
 from .prompt_logprobs import note_prompt_logprobs
@@ -79,20 +80,20 @@ class Settler:
         if params.prompt_logprobs is not None:
             job.prompt_logprobs = [None] * len(job.prompt)
         if params.beam_width:
-            state = SamplingState(params, job.prompt, stop_ids=stops, seed=job.seed)
-            job.beams = BeamSearch(state, sequence)
+            job.beams = BeamSearch(self._state(job), sequence)
         else:
             self._add_branch(job, sequence, 0, text)
 
     def _add_branch(self, job: Job, sequence: int, index: int, text: Any) -> None:
         completion = Completion(index, logprobs=None if job.params.logprobs is None else [])
-        if job.live:
-            state = job.live[0].state.fork(index)
-        else:
-            stops = self._vocabulary.stop_ids(job.params)
-            state = SamplingState(job.params, job.prompt, stop_ids=stops, seed=job.seed)
+        state = job.live[0].state.fork(index) if job.live else self._state(job)
         job.live.append(Branch(job, sequence, completion, state, text))
         self._branches.setdefault(sequence, job.live[-1])
+
+    def _state(self, job: Job) -> SamplingState:
+        stops = self._vocabulary.stop_ids(job.params)
+        grammar = None if job.grammar is None else job.grammar.start(stops)
+        return SamplingState(job.params, job.prompt, stop_ids=stops, seed=job.seed, grammar=grammar)
 
     def drop_unwanted(self) -> None:
         """Abort the jobs that nobody waits for."""
@@ -167,10 +168,13 @@ class Settler:
             for branch in self._branches_of(job, sequence):
                 branches.append(branch)
                 rows.append(row)
-        sampled = sample(logits, [branch.state for branch in branches], rows)
+        states = [branch.state for branch in branches]
+        sampled = sample(logits, states, rows, grammar_masks(states))
         for place, reason in sampled.errors.items():
             if branches[place].sequence in self._jobs:
-                self.fail(branches[place].job, _no_token(branches[place].job, reason))
+                grammar = states[place].grammar
+                problem = "" if grammar is None else grammar.problem
+                self.fail(branches[place].job, _no_token(branches[place].job, problem or reason))
         kept = [place for place, branch in enumerate(branches) if branch.sequence in self._jobs]
         parents = [branches[place].sequence for place in kept]
         tokens = [sampled.tokens[place] for place in kept]
@@ -200,7 +204,7 @@ class Settler:
         token = sampled.tokens[place]
         is_shown = reason != "stop" or job.params.include_stop_str_in_output
         stopped = branch.add(token, is_shown, sampled.logprobs[place])
-        if stopped is not None:
+        if stopped is not None or (branch.state.is_complete and reason != "stop"):
             if not reason:
                 self._scheduler.finish(sequence)
             self._end_branch(branch, "stop", stopped)
@@ -242,6 +246,9 @@ class Settler:
                 self.fail(job, _no_token(job, "the model's logits are not finite"))
                 continue
             proposal = job.beams.propose(logits, rows)
+            if job.beams.is_stuck:
+                self.fail(job, _no_token(job, "no token is left that may come next"))
+                continue
             chosen = [(sequence, HOLD) for sequence in rows] if proposal is None else proposal
             if proposal is not None:
                 places.append((job, len(parents), len(parents) + len(chosen)))
@@ -267,7 +274,7 @@ class Settler:
             self._forget(beam.sequence)
         for index, beam in enumerate(job.beams.best(reason)):
             text = self._vocabulary.text_stream(job.params)
-            shown = beam.token_ids[:-1] if beam.finish_reason == "stop" else beam.token_ids
+            shown = beam.token_ids if beam.stop_reason is None else beam.token_ids[:-1]
             whole = "" if text is None else "".join([*map(text.push, shown), text.flush()])
             stop_reason = None if beam.stop_reason in self._vocabulary.eos_ids else beam.stop_reason
             job.ended.append(

@@ -14,6 +14,7 @@ from hami.errors import RequestError
 if TYPE_CHECKING:
     from hami._core import TextStream, TokenTable
 
+    from .grammar import Grammar, GrammarCache
     from .sampling import SamplingParams
     from .tokenizer import Tokenizer
 
@@ -70,6 +71,23 @@ class Vocabulary:
             include_stop=params.include_stop_str_in_output,
             skip_special=params.skip_special_tokens,
         )
+
+    @cached_property
+    def _grammars(self) -> GrammarCache:
+        from .grammar import GrammarCache
+
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            message = "a grammar needs a tokenizer, and this model has none"
+            raise RequestError(message, code="llm-grammar", help="leave out `json_schema` and `regex`")
+        words = tokenizer.token_bytes()[: self.vocab_size]
+        words += [b""] * (self.vocab_size - len(words))  # a model may have more rows than tokens
+        special = [token for token in tokenizer.special_ids if token < self.vocab_size]
+        return GrammarCache(words, special, [token for token in self.eos_ids if token < self.vocab_size])
+
+    def grammar(self, params: SamplingParams) -> Grammar | None:
+        """Return the grammar that a request asks for; the first time it is compiled, which takes a while."""
+        return self._grammars.of(params) if params.has_grammar else None
 
     def text_of(self, token: int) -> str:
         """Return one token as text, for log-probabilities; half a character reads `\ufffd`."""
