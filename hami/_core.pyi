@@ -172,7 +172,12 @@ class LlmScheduler:
         user: str | None = "",
         expected_tokens: int | None = None,
         prompt_logits: bool = False,
-    ) -> int: ...
+        together: bool = False,
+    ) -> int:
+        """Return the id of the request's sequence.
+
+        `together`: its sequences sample in the same steps, as those of a beam search must.
+        """
     def step(self) -> StepPlan: ...
     def commit(
         self, plan: StepPlan, parents: Sequence[int] | memoryview, tokens: Sequence[int] | memoryview

@@ -86,7 +86,7 @@ double key_of(const py::object& policy, const llm::NewRequest& request) {
 int64_t add(SchedulerObject& self, const py::object& prompt_ids, int64_t max_tokens,
             int64_t min_tokens, const py::object& stop_ids, int64_t width, int64_t priority,
             std::optional<std::string> salt, std::optional<std::string> user,
-            std::optional<int64_t> expected_tokens, bool prompt_logits) {
+            std::optional<int64_t> expected_tokens, bool prompt_logits, bool together) {
   llm::NewRequest request;
   request.prompt = read_token_ids(prompt_ids, "prompt_ids");
   request.max_tokens = max_tokens;
@@ -98,6 +98,7 @@ int64_t add(SchedulerObject& self, const py::object& prompt_ids, int64_t max_tok
   request.user = std::move(user).value_or("");
   request.expected_tokens = expected_tokens.value_or(0);
   request.prompt_logits = prompt_logits;
+  request.together = together;
   if (self.policy) {
     const py::object policy = self.policy;
     request.key = key_of(policy, request);
@@ -235,7 +236,8 @@ void define_llm_scheduler(py::module_& module) {
       .def("add", method(&add), py::arg("prompt_ids"), py::arg("max_tokens") = 16,
            py::arg("min_tokens") = 0, py::arg("stop_ids") = py::tuple(), py::arg("width") = 1,
            py::arg("priority") = 0, py::arg("salt") = "", py::arg("user") = "",
-           py::arg("expected_tokens") = py::none(), py::arg("prompt_logits") = false)
+           py::arg("expected_tokens") = py::none(), py::arg("prompt_logits") = false,
+           py::arg("together") = false)
       .def("step", method(&step))
       .def("commit", method(&commit), py::arg("plan"), py::arg("parents"), py::arg("tokens"))
       .def("discard", method(&discard), py::arg("plan"))

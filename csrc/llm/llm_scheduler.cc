@@ -72,6 +72,13 @@ void LlmScheduler::check(const NewRequest& request) const {
   if (request.min_tokens < 0) {
     refuse("llm-min-tokens", "`min_tokens` is " + quoted(request.min_tokens), "ask for 0 or more");
   }
+  if (request.together && request.width > settings_.max_batched_tokens) {
+    refuse("llm-width",
+           "the request wants " + quoted(request.width) +
+               " sequences in the same steps, and `max_batched_tokens` is " +
+               quoted(settings_.max_batched_tokens),
+           "ask for fewer, or set a larger `max_batched_tokens`");
+  }
   if (request.width < 1 || request.width > settings_.max_running) {
     refuse("llm-width",
            "the request wants " + quoted(request.width) +
@@ -95,6 +102,7 @@ int64_t LlmScheduler::add(NewRequest wanted) {
   request->priority = wanted.priority;
   request->salt = std::move(wanted.salt);
   request->prompt_logits = wanted.prompt_logits;
+  request->together = wanted.together;
   const auto expected = std::clamp<int64_t>(wanted.expected_tokens, 0, request->max_tokens);
   request->key = settings_.policy == Policy::kCustom
                      ? wanted.key

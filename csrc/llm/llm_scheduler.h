@@ -40,7 +40,8 @@ struct NewRequest {
   std::string user;
   int64_t expected_tokens = 0;
   bool prompt_logits = false;
-  double key = 0;  // of a policy of its own; only `kCustom` reads it
+  bool together = false;  // its sequences sample in the same steps, as those of a beam search must
+  double key = 0;         // of a policy of its own; only `kCustom` reads it
 };
 
 struct Stats {
@@ -111,15 +112,24 @@ class LlmScheduler {
   void stop_running(Sequence& sequence);
 
   // scheduler_step.cc: who computes what
+  void plan_all();
   void plan_decodes();
   void plan_prefills();
   bool plan_row(Sequence& sequence, int32_t num_tokens);
   bool has_room(Sequence& sequence, int32_t num_tokens);
   Sequence* make_room(Sequence& sequence);
   void preempt(Sequence& victim);
+  void preempt_one(Sequence& victim);
   void end_in_step(Sequence& sequence);
   void lay_out();
   void lay_out_row(const Row& row);
+
+  // scheduler_groups.cc: sequences that sample together
+  bool is_in_group(const Sequence& sequence) const noexcept;
+  std::vector<Sequence*> running_of(const Request& request) const;
+  bool has_planned_mate(const Sequence& sequence) const noexcept;
+  void plan_group(Sequence& first);
+  void break_deadlock(bool may_preempt);
 
   // scheduler_admission.cc: who comes in
   void admit();
@@ -127,6 +137,7 @@ class LlmScheduler {
   bool admit_first();
   bool has_rows_for(const Request& request) const noexcept;
   bool can_have_pages(const Sequence& sequence) const noexcept;
+  void plan_prefill(Sequence& sequence);
   bool should_defer(const Sequence& sequence) const noexcept;
   void recompute(Sequence& sequence);
 

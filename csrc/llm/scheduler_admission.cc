@@ -83,7 +83,7 @@ bool LlmScheduler::admit_first() {
   waiting_->erase(*sequence);
   pages_.open(*sequence);
   start_running(*sequence);
-  plan_row(*sequence, sequence->num_left());
+  plan_prefill(*sequence);
   num_owed_ += pages_.num_owed(*sequence);
   return true;
 }

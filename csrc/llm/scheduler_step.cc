@@ -14,8 +14,21 @@ StepPlan& LlmScheduler::step() {
   rows_.clear();
   samples_.clear();
   budget_ = settings_.max_batched_tokens;
-  has_preempted_ = false;
+  plan_all();
+  for (int attempt = 0; attempt < 3 && rows_.empty() && plan_.ended.empty() && has_work();
+       ++attempt) {
+    if (attempt > 0) break_deadlock(attempt == 1);
+    plan_all();
+  }
+  // Nobody runs a plan without rows, so nothing would be copied.
+  if (rows_.empty()) take_back_swaps();
+  lay_out();
+  in_flight_ = !rows_.empty();
+  return plan_;
+}
 
+void LlmScheduler::plan_all() {
+  has_preempted_ = false;
   const bool prefills_first = settings_.policy == Policy::kPrefillFirst;
   if (!prefills_first) plan_decodes();
   plan_prefills();
@@ -26,17 +39,18 @@ StepPlan& LlmScheduler::step() {
     num_owed_ = 0;
     admit();
   }
-  // Nobody runs a plan without rows, so nothing would be copied.
-  if (rows_.empty()) take_back_swaps();
-  lay_out();
-  in_flight_ = !rows_.empty();
-  return plan_;
 }
 
 void LlmScheduler::plan_decodes() {
   for (size_t i = 0; i < running_.size() && budget_ > 0;) {
     Sequence& sequence = *running_[i];
-    if (sequence.num_left() == 1 && sequence.num_planned == 0) plan_row(sequence, 1);
+    if (sequence.num_left() == 1 && sequence.num_planned == 0) {
+      if (is_in_group(sequence)) {
+        plan_group(sequence);
+      } else {
+        plan_row(sequence, 1);
+      }
+    }
     // It may have made room, or ended; those after it may be gone as well.
     if (i < running_.size() && running_[i] == &sequence) ++i;
   }
@@ -46,14 +60,18 @@ void LlmScheduler::plan_prefills() {
   num_owed_ = 0;
   for (size_t i = 0; i < running_.size();) {
     Sequence& sequence = *running_[i];
-    if (budget_ > 0 && sequence.num_left() > 1 && sequence.num_planned == 0) {
-      plan_row(sequence, sequence.num_left());
-    }
+    if (sequence.num_left() > 1 && sequence.num_planned == 0) plan_prefill(sequence);
     if (i < running_.size() && running_[i] == &sequence) {
       num_owed_ += pages_.num_owed(sequence);
       ++i;
     }
   }
+}
+
+void LlmScheduler::plan_prefill(Sequence& sequence) {
+  // The last token of one in a group is planned with those of the others.
+  const int32_t num_tokens = sequence.num_left() - (is_in_group(sequence) ? 1 : 0);
+  if (budget_ > 0 && num_tokens > 0) plan_row(sequence, num_tokens);
 }
 
 // Plans as many of the tokens as budget and pages allow; false when that is none.
@@ -72,8 +90,7 @@ bool LlmScheduler::plan_row(Sequence& sequence, int32_t num_tokens) {
 // without a row; it may then have made room itself, or have ended.
 bool LlmScheduler::has_room(Sequence& sequence, int32_t num_tokens) {
   while (pages_.most_tokens(sequence) < num_tokens) {
-    Sequence* const victim = make_room(sequence);
-    if (victim == nullptr || victim == &sequence) return false;
+    if (make_room(sequence) == nullptr || sequence.state != State::kRunning) return false;
   }
   return true;
 }
@@ -83,7 +100,9 @@ bool LlmScheduler::has_room(Sequence& sequence, int32_t num_tokens) {
 // the rows of this step, and the first one, which has none to wait for, takes from the spared too.
 // Null: nobody made room. The last one left ends.
 Sequence* LlmScheduler::make_room(Sequence& sequence) {
-  if (running_.size() == 1) {
+  const bool has_mates = is_in_group(sequence);
+  const auto num_own = static_cast<size_t>(has_mates ? sequence.request->num_running : 1);
+  if (running_.size() == num_own) {
     end_in_step(sequence);
     return nullptr;
   }
@@ -91,11 +110,13 @@ Sequence* LlmScheduler::make_room(Sequence& sequence) {
   for (size_t i = running_.size(); i > 0; --i) {
     Sequence& candidate = *running_[i - 1];
     if (candidate.num_planned > 0) continue;
+    if (is_in_group(candidate) && has_planned_mate(candidate)) continue;
     if (candidate.num_preemptions < settings_.max_preemptions) {
       preempt(candidate);
       return &candidate;
     }
-    if (&candidate != &sequence && spared == nullptr) spared = &candidate;
+    const bool is_own = has_mates ? candidate.request == sequence.request : &candidate == &sequence;
+    if (!is_own && spared == nullptr) spared = &candidate;
   }
   if (!rows_.empty()) return nullptr;
   preempt(*spared);
@@ -104,9 +125,19 @@ Sequence* LlmScheduler::make_room(Sequence& sequence) {
 
 void LlmScheduler::preempt(Sequence& victim) {
   has_preempted_ = true;
+  if (!is_in_group(victim)) {
+    preempt_one(victim);
+  } else {
+    for (Sequence* member : running_of(*victim.request)) preempt_one(*member);
+  }
+}
+
+void LlmScheduler::preempt_one(Sequence& victim) {
   ++victim.num_preemptions;
   stop_running(victim);
-  if (settings_.preempt == Preempt::kSwap && pages_.swap_out(victim, plan_)) {
+  // One that comes back for its mates has no row yet, and nothing is copied without one.
+  const bool can_swap = settings_.preempt == Preempt::kSwap && !is_in_group(victim);
+  if (can_swap && pages_.swap_out(victim, plan_)) {
     ++stats_.num_swapped_out;
     victim.state = State::kSwapped;
     swapped_.insert(&victim);

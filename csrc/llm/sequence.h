@@ -32,6 +32,7 @@ struct Request {
   std::string salt;
   Account* account = nullptr;  // under `fair`
   bool prompt_logits = false;
+  bool together = false;     // all its sequences sample in the same step
   int32_t num_live = 0;      // sequences that have not ended
   int32_t num_running = 0;   // of these; its rows are reserved as long as there is one
   int32_t num_deferred = 0;  // steps it has waited for a prefix that another one computes

@@ -1,6 +1,7 @@
 #include "llm/sequence_pages.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace hami::llm {
 
@@ -84,6 +85,20 @@ bool SequencePages::grow(Sequence& sequence, int32_t num_tokens, StepPlan& plan)
   }
   for (size_t i = had; i < wanted; ++i) set_page(sequence, i, allocator_.allocate());
   return true;
+}
+
+int32_t SequencePages::num_needed(std::span<Sequence* const> sequences) const {
+  int32_t num_pages = 0;
+  std::unordered_map<Page, int32_t> num_left;  // holders of a page that has to be copied
+  for (const Sequence* sequence : sequences) {
+    num_pages += num_owed(*sequence);
+    const auto next = static_cast<size_t>(sequence->num_computed / allocator_.page_size());
+    if (next >= sequence->pages.size()) continue;
+    const Page page = sequence->pages[next];
+    auto& left = num_left.try_emplace(page, pool().num_holders(page)).first->second;
+    if (left-- > 1) ++num_pages;
+  }
+  return num_pages;
 }
 
 int64_t SequencePages::most_tokens(const Sequence& sequence) const noexcept {

@@ -3,6 +3,7 @@
 // `LlmScheduler` alone uses it, and decides who gets pages.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "llm/sequence.h"
@@ -33,6 +34,8 @@ class SequencePages {
   // a copy of its own where it shares the page of the next one. False, and nothing changed, when
   // there are not enough pages.
   bool grow(Sequence& sequence, int32_t num_tokens, StepPlan& plan);
+  // Pages that one token more for each of these needs.
+  int32_t num_needed(std::span<Sequence* const> sequences) const;
   // How many tokens it can have without taking a page from another one.
   int64_t most_tokens(const Sequence& sequence) const noexcept;
   // Lets its full pages be found; where others hold the same tokens, their pages replace its own.

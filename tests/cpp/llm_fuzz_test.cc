@@ -85,6 +85,7 @@ class Fuzz {
     request.expected_tokens = between(0, 20);
     request.prompt_logits = chance(10);
     request.key = between(0, 5);
+    request.together = request.width <= settings.max_batched_tokens && chance(3);
     world_.add(std::move(request));
   }
 
@@ -155,11 +156,11 @@ TEST_CASE("random traffic: every token as without pages, no page lost, nobody le
                    << seen.num_copies << ", forks " << seen.num_forks << ", deferred "
                    << seen.num_deferred << ", ended in a step " << seen.num_ended_in_step
                    << ", gone " << seen.num_gone << ", ended " << seen.num_ended << ", discarded "
-                   << seen.num_discarded);
-  for (const int64_t count :
-       {seen.num_recomputed, seen.num_swapped_out, seen.num_swapped_in, seen.num_hit_tokens,
-        seen.num_evictions, seen.num_copies, seen.num_forks, seen.num_deferred,
-        seen.num_ended_in_step, seen.num_gone, seen.num_ended, seen.num_discarded}) {
+                   << seen.num_discarded << ", groups " << seen.num_groups);
+  for (const int64_t count : {seen.num_recomputed, seen.num_swapped_out, seen.num_swapped_in,
+                              seen.num_hit_tokens, seen.num_evictions, seen.num_copies,
+                              seen.num_forks, seen.num_deferred, seen.num_ended_in_step,
+                              seen.num_gone, seen.num_ended, seen.num_discarded, seen.num_groups}) {
     CHECK(count > 100);
   }
 }

@@ -38,6 +38,7 @@ struct Seen {
   int64_t num_gone = 0;
   int64_t num_ended = 0;
   int64_t num_discarded = 0;
+  int64_t num_groups = 0;
 };
 
 class World {
@@ -56,6 +57,7 @@ class World {
     int64_t width = 1;
     int64_t request = 0;
     bool prompt_logits = false;
+    bool together = false;
   };
 
   int64_t add(NewRequest request) {
@@ -66,6 +68,7 @@ class World {
         request.max_tokens, scheduler.settings().max_model_len - line.num_prompt));
     line.width = request.width;
     line.prompt_logits = request.prompt_logits;
+    line.together = request.together;
     const int64_t id = scheduler.add(std::move(request));
     line.request = id;
     lines[id] = std::move(line);
@@ -90,6 +93,7 @@ class World {
     }
     check_pages();
     check_writes();
+    check_groups();
     if (plan->num_rows() == 0) {
       MUST(plan->swap_out.empty());
       MUST(plan->swap_in.empty());
@@ -205,6 +209,7 @@ class World {
     total.num_ended += seen.num_ended;
     total.num_ended_in_step += seen.num_ended_in_step;
     total.num_discarded += seen.num_discarded;
+    total.num_groups += seen.num_groups;
     total.num_recomputed += stats.num_recomputed;
     total.num_swapped_out += stats.num_swapped_out;
     total.num_swapped_in += stats.num_swapped_in;
@@ -238,6 +243,23 @@ class World {
       for (int32_t i = 0; i < num_tokens; ++i) {
         MUST(plan->token_ids[plan->query_starts[row] + i] == line.tokens[begin + i]);
       }
+    }
+  }
+
+  // Those who must sample together do.
+  void check_groups() {
+    std::map<int64_t, int64_t> num_sampling;
+    for (const int64_t id : plan->sample_sequences) ++num_sampling[lines.at(id).request];
+    for (const auto& [id, line] : lines) {
+      if (line.together && num_sampling.count(line.request) > 0) --num_sampling[line.request];
+    }
+    for (const auto& [request, num] : num_sampling) {
+      const auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& entry) {
+        return entry.second.request == request;
+      });
+      if (!line->second.together) continue;
+      MUST(num == 0);
+      ++seen.num_groups;
     }
   }
 
