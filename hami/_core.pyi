@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
 class Tensor:
@@ -237,3 +237,74 @@ class TextStream:
         """The stop text that was found."""
 
 def declarations() -> list[dict[str, Any]]: ...
+
+class CpuDecoder:
+    """A dense Llama, Qwen2 or Qwen3 on the CPU, over pages of keys and values.
+
+    Weights are arrays of float32, bfloat16 or float16 (buffer protocol or DLPack) under the names of the
+    model's file without `model.`. `run` takes the plan of a step and returns float32 [L, vocab]; any thread
+    may call, one runs at a time. `threads` 0 is one for each processor. `q8` and `q4` trade accuracy for
+    speed: greedy outputs change.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        hidden: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        intermediate: int,
+        vocab: int,
+        rms_eps: float,
+        max_tokens_per_step: int,
+        max_rows: int,
+        inv_freq: Iterable[float],
+        dtype: str = "bfloat16",
+        kv_dtype: str = "",
+        threads: int = 0,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
+        tie_embeddings: bool = False,
+        isa: str = "",
+    ) -> None: ...
+    def set_weight(self, name: str, array: Any) -> None: ...
+    def missing_weights(self) -> list[str]: ...
+    def make_pool(self, num_pages: int, page_size: int, num_swap_pages: int = 0) -> None: ...
+    def run(self, plan: Any) -> memoryview: ...
+    def describe(self) -> dict[str, Any]: ...
+
+class CpuLinear:
+    """A matrix [N, K] in the packed form of the CPU kernels."""
+
+    def __init__(self, weight: Any, *, dtype: str = "bfloat16", threads: int = 0, isa: str = "") -> None: ...
+    def __call__(self, x: Any) -> memoryview: ...
+
+class CpuAttention:
+    """Attention over pages [num_pages, num_kv_heads, page_size, head_dim], written to `out`."""
+
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        scale: float = 0.0,
+        threads: int = 0,
+        isa: str = "",
+    ) -> None: ...
+    def __call__(
+        self,
+        *,
+        q: Any,
+        keys: Any,
+        values: Any,
+        query_starts: Any,
+        context_lens: Any,
+        table_rows: Any,
+        page_table: Any,
+        out: Any,
+    ) -> None: ...
+
+def cpu_isas() -> list[str]: ...

@@ -67,9 +67,6 @@ FAMILY_CLASSES = {
 }
 FAMILIES = {name: family for family, names in FAMILY_CLASSES.items() for name in names}
 
-# Names that texts of the family use and this version does not bring.
-NOT_IN_THIS_VERSION: dict[str, str] = {}
-
 # Of backends that answer later: the core reads it, not the instance.
 QUEUE_CAPACITY = Param("queue_capacity", "int", 65536, doc="most requests that wait at this node", min=1)
 

@@ -6,9 +6,11 @@ engine's thread. A step that fails fails the requests in it; a model that keeps 
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +30,7 @@ MAX_FAILED_STEPS = 3
 """So many steps that fail in a row end the engine."""
 
 _T = TypeVar("_T")
+_running: weakref.WeakSet[Engine] = weakref.WeakSet()
 _log = logging.getLogger("hami.llm")
 
 
@@ -56,6 +59,7 @@ class Engine:
         self._broken: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name=f"{name} engine", daemon=True)
         self._thread.start()
+        _running.add(self)
 
     # --- any thread ---
 
@@ -183,3 +187,10 @@ class Engine:
         except Exception as error:
             self._settler.fail_rows(plan, error)
             raise
+
+
+@atexit.register
+def _close_all() -> None:
+    """End the engines that nobody closed: a thread must not meet the end of the interpreter inside the kernels."""
+    for engine in list(_running):
+        engine.close()

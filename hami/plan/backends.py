@@ -12,7 +12,6 @@ from typing import Any
 
 from ..backend import (
     FAMILIES,
-    NOT_IN_THIS_VERSION,
     Declaration,
     Param,
     WithPlans,
@@ -159,12 +158,6 @@ class NodePlanner:
             raise self._error(expr, error.code, error.message, error.help) from error
         if found is not None:
             return found
-        if name in NOT_IN_THIS_VERSION:
-            family = NOT_IN_THIS_VERSION[name]
-            message = f"`{name}` belongs to the `{family}` backends, which are not part of this version"
-            raise self._error(
-                expr, "plan-unavailable-backend", message, "run `hami backends` for those that are"
-            )
         help = did_you_mean(name, backend_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
         raise self._error(expr, "plan-unknown-backend", f"there is no backend `{name}`", help)
 

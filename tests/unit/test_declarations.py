@@ -13,7 +13,6 @@ import pytest
 from hami import backend
 from hami.backend import (
     FAMILIES,
-    NOT_IN_THIS_VERSION,
     Backend,
     Param,
     declarations,
@@ -200,10 +199,6 @@ def test_a_missing_core_is_an_error_of_the_installation(monkeypatch: pytest.Monk
     with pytest.raises(BuildError) as caught:
         find("Identity")
     assert caught.value.code == "core-missing"
-
-
-def test_no_name_is_both_here_and_not_in_this_version() -> None:
-    assert not set(FAMILIES) & set(NOT_IN_THIS_VERSION)
 
 
 # --- instances ----------------------------------------------------------------------------------------------

@@ -154,14 +154,6 @@ def test_an_old_spelling_is_suggested_too() -> None:
     assert "`SequentialV0`" in error_of("SequentialV1[Pow]").help
 
 
-@pytest.mark.parametrize(("name", "family"), [("ContinuousBatching", "llm"), ("LLM", "llm")])
-def test_a_backend_of_a_family_to_come_says_so(name: str, family: str) -> None:
-    error = error_of(f"S[{name}]")
-
-    assert error.code == "plan-unavailable-backend"
-    assert f"`{name}` belongs to the `{family}` backends, which are not part of this version" in error.message
-
-
 def test_a_family_that_is_not_installed_is_an_error_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> None:
         raise ConfigError("cv2 is missing", code="family-missing", help="pip install hami-core[image]")
