@@ -12,7 +12,6 @@ import pytest
 
 from hami import backend
 from hami.backend import (
-    FAMILIES,
     Backend,
     Param,
     declarations,
