@@ -21,18 +21,14 @@ namespace {
 struct SchedulerObject {
   std::shared_ptr<SharedScheduler> shared;
   py::object policy;  // a callable, or null
-  // Of a commit; kept for their memory.
-  std::vector<int64_t> parents;
-  std::vector<int64_t> tokens;
 };
 
 // Calls `call` with the scheduler, under its lock.
 template <class Call>
-auto locked(const SharedScheduler& shared, Call call) {
-  auto& owner = const_cast<SharedScheduler&>(shared);
+auto locked(SharedScheduler& shared, Call call) {
   return guarded([&] {
-    const std::lock_guard lock(owner.mutex);
-    return call(owner.scheduler);
+    const std::lock_guard lock(shared.mutex);
+    return call(shared.scheduler);
   });
 }
 
@@ -112,7 +108,7 @@ std::shared_ptr<PlanObject> step(SchedulerObject& self) {
   return std::make_shared<PlanObject>(self.shared, serial);
 }
 
-// Raises unless `plan` is the one in flight.
+// Raises unless `plan` is the one in flight. REQUIRES: the lock.
 void check_in_flight(const SchedulerObject& self, const PlanObject& plan) {
   if (plan.owner() != self.shared) throw py::value_error("this plan is of another scheduler");
   const llm::StepPlan& step = plan.plan();
@@ -123,19 +119,17 @@ void check_in_flight(const SchedulerObject& self, const PlanObject& plan) {
 
 py::list commit(SchedulerObject& self, const py::object& plan, const py::object& parents,
                 const py::object& tokens) {
-  // Whatever code of the caller's these run may use the scheduler: first read, then look.
-  std::vector<int64_t> read_parents = std::move(self.parents);
-  std::vector<int64_t> read_tokens = std::move(self.tokens);
+  const auto& in_flight = made<PlanObject>(plan);
+  std::vector<int64_t> read_parents;
+  std::vector<int64_t> read_tokens;
   read_integers(parents, "parents", read_parents);
   read_integers(tokens, "tokens", read_tokens);
-  check_in_flight(self, made<PlanObject>(plan));
   std::vector<std::pair<int64_t, const char*>> results;
   locked(*self.shared, [&](auto& scheduler) {
+    check_in_flight(self, in_flight);
     scheduler.commit(read_parents, read_tokens, results);
     return true;
   });
-  self.parents = std::move(read_parents);
-  self.tokens = std::move(read_tokens);
   const py::str going("");
   py::list list(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -146,8 +140,9 @@ py::list commit(SchedulerObject& self, const py::object& plan, const py::object&
 }
 
 void discard(SchedulerObject& self, const py::object& plan) {
-  check_in_flight(self, made<PlanObject>(plan));
-  locked(*self.shared, [](auto& scheduler) {
+  const auto& in_flight = made<PlanObject>(plan);
+  locked(*self.shared, [&](auto& scheduler) {
+    check_in_flight(self, in_flight);
     scheduler.discard();
     return true;
   });

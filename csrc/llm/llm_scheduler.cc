@@ -8,17 +8,14 @@
 namespace hami::llm {
 namespace {
 
-[[noreturn]] void refuse(const char* code, std::string message, std::string help) {
-  throw Error(ErrorKind::kRequest, code, std::move(message), std::move(help));
-}
-
 std::string quoted(int64_t number) { return backticked(std::to_string(number)); }
 
 void check_ids(const char* what, const std::vector<int32_t>& ids) {
   const auto wrong = std::find_if(ids.begin(), ids.end(), [](int32_t id) { return id < 0; });
   if (wrong == ids.end()) return;
-  refuse("llm-token-id", std::string("`") + what + "` has the token id " + quoted(*wrong),
-         "token ids count from 0");
+  throw Error(ErrorKind::kRequest, "llm-token-id",
+              std::string("`") + what + "` has the token id " + quoted(*wrong),
+              "token ids count from 0");
 }
 
 const Settings& checked(const Settings& settings) {
@@ -48,43 +45,47 @@ LlmScheduler::LlmScheduler(const Settings& settings)
 void LlmScheduler::check(const NewRequest& request) const {
   const auto length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) {
-    refuse("llm-prompt-empty", "the prompt has no tokens", "send at least one token");
+    throw Error(ErrorKind::kRequest, "llm-prompt-empty", "the prompt has no tokens",
+                "send at least one token");
   }
   if (length >= settings_.max_model_len) {
-    refuse("llm-prompt-too-long",
-           "the prompt has " + quoted(length) + " tokens, and `max_model_len` is " +
-               quoted(settings_.max_model_len),
-           "shorten the prompt to at most " + std::to_string(settings_.max_model_len - 1) +
-               " tokens, or set a larger `max_model_len`");
+    throw Error(ErrorKind::kRequest, "llm-prompt-too-long",
+                "the prompt has " + quoted(length) + " tokens, and `max_model_len` is " +
+                    quoted(settings_.max_model_len),
+                "shorten the prompt to at most " + std::to_string(settings_.max_model_len - 1) +
+                    " tokens, or set a larger `max_model_len`");
   }
   const int32_t wanted = pages_.pages_for(length);
   const int32_t most = settings_.num_pages - 1;
   if (wanted > most) {
-    refuse("llm-prompt-pool",
-           "the prompt needs " + quoted(wanted) + " pages, and the pool has " + quoted(most),
-           "shorten the prompt to at most " + std::to_string(int64_t{most} * settings_.page_size) +
-               " tokens, or set a larger `num_pages`");
+    throw Error(ErrorKind::kRequest, "llm-prompt-pool",
+                "the prompt needs " + quoted(wanted) + " pages, and the pool has " + quoted(most),
+                "shorten the prompt to at most " +
+                    std::to_string(int64_t{most} * settings_.page_size) +
+                    " tokens, or set a larger `num_pages`");
   }
   check_ids("prompt_ids", request.prompt);
   if (request.max_tokens < 1) {
-    refuse("llm-max-tokens", "`max_tokens` is " + quoted(request.max_tokens), "ask for 1 or more");
+    throw Error(ErrorKind::kRequest, "llm-max-tokens",
+                "`max_tokens` is " + quoted(request.max_tokens), "ask for 1 or more");
   }
   if (request.min_tokens < 0) {
-    refuse("llm-min-tokens", "`min_tokens` is " + quoted(request.min_tokens), "ask for 0 or more");
+    throw Error(ErrorKind::kRequest, "llm-min-tokens",
+                "`min_tokens` is " + quoted(request.min_tokens), "ask for 0 or more");
   }
   if (request.together && request.width > settings_.max_batched_tokens) {
-    refuse("llm-width",
-           "the request wants " + quoted(request.width) +
-               " sequences in the same steps, and `max_batched_tokens` is " +
-               quoted(settings_.max_batched_tokens),
-           "ask for fewer, or set a larger `max_batched_tokens`");
+    throw Error(ErrorKind::kRequest, "llm-width",
+                "the request wants " + quoted(request.width) +
+                    " sequences in the same steps, and `max_batched_tokens` is " +
+                    quoted(settings_.max_batched_tokens),
+                "ask for fewer, or set a larger `max_batched_tokens`");
   }
   if (request.width < 1 || request.width > settings_.max_running) {
-    refuse("llm-width",
-           "the request wants " + quoted(request.width) +
-               " sequences at once, and `max_running` is " + quoted(settings_.max_running),
-           "ask for 1 to " + std::to_string(settings_.max_running) +
-               ", or set a larger `max_running`");
+    throw Error(ErrorKind::kRequest, "llm-width",
+                "the request wants " + quoted(request.width) +
+                    " sequences at once, and `max_running` is " + quoted(settings_.max_running),
+                "ask for 1 to " + std::to_string(settings_.max_running) +
+                    ", or set a larger `max_running`");
   }
 }
 

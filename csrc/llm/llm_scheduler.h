@@ -9,6 +9,9 @@
 // A page is found in the prefix cache once the plan that fills it was committed. A waiting request
 // whose next pages a prefill of this very step computes lets it go ahead instead of computing them
 // too, for at most twice the steps that they take.
+//
+// The sequences of a request come and go one by one, except where it wants them `together`: those
+// sample in the same steps, and make room at once.
 #pragma once
 
 #include <cstdint>

@@ -142,7 +142,7 @@ class Fuzz {
 
 TEST_CASE("random traffic: every token as without pages, no page lost, nobody left behind") {
   const char* const wanted = std::getenv("HAMI_FUZZ_STEPS");
-  const int64_t num_steps = wanted == nullptr ? 40000 : std::atoll(wanted);
+  const int64_t num_steps = wanted == nullptr ? 100000 : std::atoll(wanted);
   Seen seen;
   for (uint64_t seed = 1; seen.num_steps < num_steps; ++seed) {
     INFO("seed " << seed);
