@@ -103,9 +103,7 @@ class CpuDecoder:
 class CpuLinear:
     """A matrix [N, K] in the packed form of the CPU kernels."""
 
-    def __init__(
-        self, weight: Any, *, dtype: str = "bfloat16", threads: int = 0, isa: str = ""
-    ) -> None: ...
+    def __init__(self, weight: Any, *, dtype: str = "bfloat16", threads: int = 0, isa: str = "") -> None: ...
     def __call__(self, x: Any) -> memoryview: ...
 
 class CpuAttention:

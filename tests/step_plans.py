@@ -33,8 +33,10 @@ class Pages:
         self.lines.append(Line(row=self.max_rows - 1 - len(self.lines)))
         return self.lines[-1]
 
-    def plan(self, chunks: list[tuple[Line, list[int]]], logits: str = "last", **copies: object) -> SimpleNamespace:
-        """Return the plan that computes for each line its next tokens; `logits` of the `last`, `all` or `none`."""
+    def plan(
+        self, chunks: list[tuple[Line, list[int]]], logits: str = "last", **copies: object
+    ) -> SimpleNamespace:
+        """Return the plan that computes the next tokens of each line; `logits` of `last`, `all` or `none`."""
         token_ids: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
@@ -47,7 +49,9 @@ class Pages:
                     line.pages.append(self.free.pop())
                 token_ids.append(token)
                 positions.append(position)
-                slots.append(line.pages[position // self.page_size] * self.page_size + position % self.page_size)
+                slots.append(
+                    line.pages[position // self.page_size] * self.page_size + position % self.page_size
+                )
                 line.num_computed += 1
             starts.append(len(token_ids))
             contexts.append(line.num_computed)

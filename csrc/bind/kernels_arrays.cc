@@ -77,7 +77,8 @@ Ref<Tensor> floats_of(py::handle object, const std::string& name, const Shape& s
            "give float32 of the shape " + to_string(shape) + " (-1: any)");
   }
   if (is_written && (tensor->is_read_only() || tensor->data() != to_tensor(object.ptr())->data())) {
-    refuse(backticked(name) + " is read-only or not contiguous", "give an array that can be written");
+    refuse(backticked(name) + " is read-only or not contiguous",
+           "give an array that can be written");
   }
   return tensor;
 }
@@ -94,9 +95,7 @@ ResultPool::Block ResultPool::take(int64_t num_rows, int64_t num_cols) {
   return {std::move(memory), num_rows, num_cols};
 }
 
-py::object view_of(ResultPool::Block block) {
-  return py::memoryview(py::cast(std::move(block)));
-}
+py::object view_of(ResultPool::Block block) { return py::memoryview(py::cast(std::move(block))); }
 
 void define_kernel_results(py::module_& module) {
   py::class_<ResultPool::Block>(module, "_KernelResult", py::buffer_protocol(), py::module_local())

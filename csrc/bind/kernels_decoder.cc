@@ -55,8 +55,8 @@ std::unique_ptr<CpuDecoder> make(int64_t num_layers, int64_t hidden, int64_t num
                                  int64_t vocab, double rms_eps, int64_t max_tokens_per_step,
                                  int64_t max_rows, const py::object& inv_freq,
                                  const std::string& dtype, const std::string& kv_dtype,
-                                 int64_t threads, bool qkv_bias, bool qk_norm,
-                                 bool tie_embeddings, const std::string& isa) {
+                                 int64_t threads, bool qkv_bias, bool qk_norm, bool tie_embeddings,
+                                 const std::string& isa) {
   return in_python([&] {
     DecoderConfig config;
     config.num_layers = num_layers;

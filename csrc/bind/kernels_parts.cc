@@ -70,8 +70,8 @@ py::object multiply(CpuLinear& self, const py::object& activations) {
       self.max_rows = num_rows;
     }
     auto result = self.results.take(num_rows, self.matrix.num_rows());
-    const kernels::Product product{&self.matrix, &self.x, static_cast<int>(num_rows),
-                                   result.data(), static_cast<size_t>(self.matrix.num_rows())};
+    const kernels::Product product{&self.matrix, &self.x, static_cast<int>(num_rows), result.data(),
+                                   static_cast<size_t>(self.matrix.num_rows())};
     self.team.run([&](Member& member) {
       member.share(num_rows, [&](int64_t row) {
         std::copy_n(x->data_as<const float>() + row * depth, depth, self.x.row(row));
@@ -109,8 +109,8 @@ std::unique_ptr<CpuAttention> make_attention(int64_t num_heads, int64_t num_kv_h
     shape.num_heads = static_cast<int>(num_heads);
     shape.num_kv_heads = static_cast<int>(num_kv_heads);
     shape.head_dim = static_cast<int>(head_dim);
-    shape.scale = static_cast<float>(
-        scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(head_dim)));
+    shape.scale =
+        static_cast<float>(scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(head_dim)));
     return std::make_unique<CpuAttention>(kernels::isa_named(isa), shape, team_size(threads));
   });
 }
@@ -199,8 +199,7 @@ void define_cpu_parts(py::module_& module) {
       .def("__call__", method(&multiply), py::arg("x"), "x [M, K] times the matrix: [M, N].");
   py::class_<CpuAttention>(module, "CpuAttention", "Attention over pages of keys and values.")
       .def(py::init(&make_attention), py::kw_only(), py::arg("num_heads"), py::arg("num_kv_heads"),
-           py::arg("head_dim"), py::arg("scale") = 0.0, py::arg("threads") = 0,
-           py::arg("isa") = "")
+           py::arg("head_dim"), py::arg("scale") = 0.0, py::arg("threads") = 0, py::arg("isa") = "")
       .def("__call__", method(&attend), py::kw_only(), py::arg("q"), py::arg("keys"),
            py::arg("values"), py::arg("query_starts"), py::arg("context_lens"),
            py::arg("table_rows"), py::arg("page_table"), py::arg("out"));

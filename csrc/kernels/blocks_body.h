@@ -1,6 +1,6 @@
-// Products with weights in blocks of 32 (q8, q4), over `Vec`. Activations become integers of 16 bits
-// with one scale for each block, which loses less than bfloat16 does; products of a block are summed
-// as integers. Included into a namespace of its own.
+// Products with weights in blocks of 32 (q8, q4), over `Vec`. Activations become integers of 16
+// bits with one scale for each block, which loses less than bfloat16 does; products of a block are
+// summed as integers. Included into a namespace of its own.
 //
 // A block of a panel: kPanel scales in float16 (q4: then kPanel minima), then
 //   q8: for each pair of the depth, two signed bytes of each column;
@@ -135,8 +135,8 @@ struct BlockKernel {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         const F scale = Vec::load_fp16(scales + v * Vec::kWidth);
-        const F minimum = Block::kHasMinima ? Vec::load_fp16(scales + kPanel + v * Vec::kWidth)
-                                            : Vec::zero();
+        const F minimum =
+            Block::kHasMinima ? Vec::load_fp16(scales + kPanel + v * Vec::kWidth) : Vec::zero();
 #pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
           const std::byte* row = x + r * x_stride;

@@ -34,8 +34,7 @@ Decoder::Decoder(const DecoderConfig& config)
       team_(static_cast<int>(config_.num_threads)),
       attention_(kernels_, shape_of(config_), team_.size()),
       workspace_(config_.max_tokens_per_step,
-                 std::max({config_.hidden, config_.q_size(), config_.intermediate}),
-                 team_.size()),
+                 std::max({config_.hidden, config_.q_size(), config_.intermediate}), team_.size()),
       hidden_(config_.max_tokens_per_step, config_.hidden),
       qkv_(config_.max_tokens_per_step, config_.q_size() + 2 * config_.kv_size()),
       attended_(config_.max_tokens_per_step, config_.q_size()),
@@ -87,7 +86,7 @@ void Decoder::forward(Member& member, const StepView& step, float* logits) noexc
     const int num_rows = is_last ? step.num_logits() : step.num_tokens();
     const auto add_to_hidden = [&](const PackedMatrix& matrix, const Rows& x) {
       Product{&matrix, &x, num_rows, hidden.row(0), hidden.stride, Epilogue::kAdd}.run(member,
-                                                                                      workspace_);
+                                                                                       workspace_);
     };
     add_to_hidden(layer.o, attended);
     Product gate_up = normed_product(layer.gate_up, hidden, num_rows, layer.post_norm);
@@ -171,9 +170,8 @@ void Decoder::place(const StepView& step, int64_t layer, int token) noexcept {
 }
 
 void Decoder::attend(Member& member, const StepView& step, int64_t layer) noexcept {
-  member.share(step.num_tokens(), [&](int64_t token) {
-    place(step, layer, static_cast<int>(token));
-  });
+  member.share(step.num_tokens(),
+               [&](int64_t token) { place(step, layer, static_cast<int>(token)); });
   AttentionData data;
   data.q = qkv_.row(0);
   data.q_stride = qkv_.stride;

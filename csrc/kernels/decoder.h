@@ -1,5 +1,6 @@
-// `Decoder`: a whole dense Llama, Qwen2 or Qwen3 on the CPU. `run` takes the plan of a step and does
-// everything in one go: page copies, all layers, the logits that are wanted. One thread at a time.
+// `Decoder`: a whole dense Llama, Qwen2 or Qwen3 on the CPU. `run` takes the plan of a step and
+// does everything in one go: page copies, all layers, the logits that are wanted. One thread at a
+// time.
 //
 // Activations are float32 whatever the weights are, so sums are those of float32 over rounded
 // weights; only keys and values are rounded again, when they are written to their pages. With

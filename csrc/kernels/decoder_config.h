@@ -1,5 +1,5 @@
-// What a decoder is made of: the sizes of a dense Llama, Qwen2 or Qwen3, how its numbers are stored,
-// and how much one step may hold.
+// What a decoder is made of: the sizes of a dense Llama, Qwen2 or Qwen3, how its numbers are
+// stored, and how much one step may hold.
 #pragma once
 
 #include <cstdint>

@@ -135,9 +135,9 @@ DecoderWeights::Place DecoderWeights::place_of(const std::string& name) {
 void DecoderWeights::set(const std::string& name, const PlainRows& rows,
                          const std::vector<int64_t>& shape) {
   const Place place = place_of(name);
-  const std::vector<int64_t> wanted =
-      place.num_rows == 0 ? std::vector{place.num_cols}
-                          : std::vector{place.num_rows, place.num_cols};
+  const std::vector<int64_t> wanted = place.num_rows == 0
+                                          ? std::vector{place.num_cols}
+                                          : std::vector{place.num_rows, place.num_cols};
   if (shape != wanted) {
     refuse("the weight " + backticked(name) + " has the shape " + backticked(to_string(shape)) +
                ", and this model has " + backticked(to_string(wanted)),

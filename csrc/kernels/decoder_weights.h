@@ -13,8 +13,8 @@ namespace hami::kernels {
 
 struct LayerWeights {
   std::vector<float> input_norm, post_norm;
-  std::vector<float> qkv_bias;         // padded to whole panels; empty without
-  std::vector<float> q_norm, k_norm;   // empty without
+  std::vector<float> qkv_bias;        // padded to whole panels; empty without
+  std::vector<float> q_norm, k_norm;  // empty without
   PackedMatrix qkv, o, gate_up, down;
 };
 

@@ -1,5 +1,5 @@
-// Products of bfloat16 in the processor's own instruction, which takes both factors rounded and sums
-// in float32. Included into the namespace of AVX512_BF16 alone.
+// Products of bfloat16 in the processor's own instruction, which takes both factors rounded and
+// sums in float32. Included into the namespace of AVX512_BF16 alone.
 
 inline void round_to_bf16(const float* row, int depth, void* out) {
   auto* bits = static_cast<uint16_t*>(out);

@@ -1,6 +1,7 @@
 // What every isa_*.cc includes first, before it turns its instruction set on: functions of the
 // standard library must not be compiled for processors that others lack, since the linker keeps
-// one copy of each. `HAMI_TARGET_BEGIN(...)` and `HAMI_TARGET_END` enclose what is compiled for them.
+// one copy of each. `HAMI_TARGET_BEGIN(...)` and `HAMI_TARGET_END` enclose what is compiled for
+// them.
 #pragma once
 
 #include <cmath>

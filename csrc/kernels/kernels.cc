@@ -106,8 +106,8 @@ size_t bytes_of(Format format) noexcept {
 
 size_t attention_scratch(int head_dim) noexcept {
   constexpr size_t kWidestPanel = 32;
-  const size_t row = (static_cast<size_t>(head_dim) + kWidestPanel - 1) / kWidestPanel *
-                     kWidestPanel;
+  const size_t row =
+      (static_cast<size_t>(head_dim) + kWidestPanel - 1) / kWidestPanel * kWidestPanel;
   return 2 * kMaxQueries * row + kMaxQueries * kKeyTile + 2 * kKeyTile * row;
 }
 

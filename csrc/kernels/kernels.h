@@ -57,11 +57,11 @@ struct AttentionArgs {
   size_t page_stride = 0;  // elements from page to page
   int page_size = 0;
   const int32_t* pages = nullptr;
-  int first_position = 0;       // of the first token
-  int begin = 0;                // the keys to look at: [begin, end), and none after the token
+  int first_position = 0;  // of the first token
+  int begin = 0;           // the keys to look at: [begin, end), and none after the token
   int end = 0;
   float scale = 0;
-  float* out = nullptr;   // as q
+  float* out = nullptr;  // as q
   size_t out_stride = 0;
   float* sums = nullptr;  // null, or (maximum, sum) per query: then `out` is not yet divided
   float* scratch = nullptr;

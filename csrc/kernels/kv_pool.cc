@@ -30,8 +30,8 @@ KvPool::KvPool(const DecoderConfig& config, int64_t num_pages, int64_t page_size
   check_number("num_swap_pages", num_swap_pages, 0);
   if (num_pages * page_size > std::numeric_limits<int32_t>::max()) {
     throw Error(ErrorKind::kConfig, "decoder-config",
-                "`num_pages` is " + backticked(std::to_string(num_pages)) +
-                    " of `page_size` " + backticked(std::to_string(page_size)),
+                "`num_pages` is " + backticked(std::to_string(num_pages)) + " of `page_size` " +
+                    backticked(std::to_string(page_size)),
                 "a slot must fit into 31 bits: choose fewer");
   }
   head_elements_ = static_cast<size_t>(page_size * config.head_dim);

@@ -15,8 +15,7 @@ class KvPool {
  public:
   KvPool() = default;
   // Throws a config error for sizes that cannot be.
-  KvPool(const DecoderConfig& config, int64_t num_pages, int64_t page_size,
-         int64_t num_swap_pages);
+  KvPool(const DecoderConfig& config, int64_t num_pages, int64_t page_size, int64_t num_swap_pages);
 
   int64_t num_pages() const noexcept { return num_pages_; }
   int64_t page_size() const noexcept { return page_size_; }

@@ -94,8 +94,7 @@ HAMI_INLINE Tile<kRows> multiply(const float* x, size_t x_stride, const typename
       F total = sum[0][r][v];
       if constexpr (kChains == 2) total = Vec::add(total, sum[1][r][v]);
       if constexpr (kChains == 4) {
-        total =
-            Vec::add(Vec::add(total, sum[1][r][v]), Vec::add(sum[2][r][v], sum[3][r][v]));
+        total = Vec::add(Vec::add(total, sum[1][r][v]), Vec::add(sum[2][r][v], sum[3][r][v]));
       }
       tile.sum[r][v] = total;
     }
@@ -156,8 +155,8 @@ HAMI_NOINLINE void run_tile(const MatmulArgs& args, int row, int panel) {
   }
   const std::byte* weights = args.panels + 2 * panel * args.panel_bytes;
   const Tile<kRows> gate = Kernel::template tile<kRows>(x, args.x_stride, weights, args.depth);
-  Tile<kRows> up = Kernel::template tile<kRows>(x, args.x_stride, weights + args.panel_bytes,
-                                                args.depth);
+  Tile<kRows> up =
+      Kernel::template tile<kRows>(x, args.x_stride, weights + args.panel_bytes, args.depth);
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
       up.sum[r][v] = Vec::mul(silu(gate.sum[r][v]), up.sum[r][v]);

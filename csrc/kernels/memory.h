@@ -1,5 +1,5 @@
-// `AlignedMemory`: zeroed memory for weights, pages and activations, in large pages where the system
-// has them: a step reads all weights, and small pages would cost more than the reading.
+// `AlignedMemory`: zeroed memory for weights, pages and activations, in large pages where the
+// system has them: a step reads all weights, and small pages would cost more than the reading.
 #pragma once
 
 #include <cstddef>

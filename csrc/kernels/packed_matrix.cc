@@ -146,8 +146,8 @@ void PackedMatrix::read_row(int row, float* out) const {
       return;
     case Format::kBfloat16:
       for (int k = 0; k < depth_; ++k) {
-        out[k] = static_cast<float>(
-            bits_to<Bfloat16>(halves[(k / 2 * width + column) * 2 + k % 2]));
+        out[k] =
+            static_cast<float>(bits_to<Bfloat16>(halves[(k / 2 * width + column) * 2 + k % 2]));
       }
       return;
     default:

@@ -1,5 +1,5 @@
-// `PackedMatrix`: weights [N, K] in panels, the form in which one copy serves one row of activations
-// as well as hundreds. Filled once, by rows; then read on any number of threads.
+// `PackedMatrix`: weights [N, K] in panels, the form in which one copy serves one row of
+// activations as well as hundreds. Filled once, by rows; then read on any number of threads.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,7 @@ constexpr int kWorthBlocking = 8;   // queries
 
 }  // namespace
 
-AttentionTasks::AttentionTasks(const Kernels& kernels, const AttentionShape& shape,
-                               int num_threads)
+AttentionTasks::AttentionTasks(const Kernels& kernels, const AttentionShape& shape, int num_threads)
     : kernels_(&kernels),
       shape_(shape),
       num_threads_(num_threads),
@@ -34,9 +33,8 @@ void AttentionTasks::plan(const StepView& step) {
   int64_t num_keys = 0;
   for (const int32_t context : step.context_lens) num_keys += context;
   const int64_t fair = num_keys * shape_.num_kv_heads / (num_threads_ * kTasksPerThread) + 1;
-  const int most_keys = num_threads_ == 1
-                            ? static_cast<int>(num_keys)
-                            : static_cast<int>(std::max<int64_t>(kFewestKeys, fair));
+  const int most_keys = num_threads_ == 1 ? static_cast<int>(num_keys)
+                                          : static_cast<int>(std::max<int64_t>(kFewestKeys, fair));
   for (int row = 0; row < step.num_rows(); ++row) {
     const size_t r = static_cast<size_t>(row);
     const int begin = step.query_starts[r];
@@ -126,10 +124,10 @@ void AttentionTasks::attend(const Task& task, int head, const AttentionData& dat
     args.out = data.out + token * data.out_stride + first_head;
     args.out_stride = data.out_stride;
   } else {
-    args.out = parts_.data() +
-               (static_cast<size_t>(task.part) * static_cast<size_t>(shape_.num_kv_heads) +
-                static_cast<size_t>(head)) *
-                   part_floats();
+    args.out =
+        parts_.data() + (static_cast<size_t>(task.part) * static_cast<size_t>(shape_.num_kv_heads) +
+                         static_cast<size_t>(head)) *
+                            part_floats();
     args.sums = args.out + static_cast<size_t>(group_) * head_dim;
   }
   const int format = static_cast<int>(shape_.kv_format);

@@ -1,7 +1,7 @@
-// `Product`: one product of activations with a packed matrix, cut into tasks for a team, with the norm
-// and the rounding that its activations need before. A task is some panels by some rows: few enough
-// rows that they stay in the cache of a processor, enough panels that taking the task costs little
-// beside it.
+// `Product`: one product of activations with a packed matrix, cut into tasks for a team, with the
+// norm and the rounding that its activations need before. A task is some panels by some rows: few
+// enough rows that they stay in the cache of a processor, enough panels that taking the task costs
+// little beside it.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@
 
 namespace hami::kernels {
 
-// A buffer with a row of floats for each token; what lies beyond the numbers of a row stays zero, up
-// to the padded depth of a matrix. The stride is no multiple of a page, so that rows do not push each
-// other out of the cache.
+// A buffer with a row of floats for each token; what lies beyond the numbers of a row stays zero,
+// up to the padded depth of a matrix. The stride is no multiple of a page, so that rows do not push
+// each other out of the cache.
 struct Rows {
   Rows() = default;
   Rows(int64_t num_rows, int64_t size);
@@ -62,6 +62,7 @@ struct Product {
     size_t stride;
   };
   Ready prepare(Member& member, Workspace& workspace) const noexcept;
+  void prepare_own(Member& member, Workspace& workspace) const noexcept;
   void prepare_row(int64_t row, float* normed, float* out) const noexcept;
 };
 

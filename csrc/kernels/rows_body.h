@@ -1,5 +1,5 @@
-// Functions of single rows over `Vec`: the exponential, norms, rotation, conversion. Included into a
-// namespace of its own.
+// Functions of single rows over `Vec`: the exponential, norms, rotation, conversion. Included into
+// a namespace of its own.
 
 // e^x to about one unit in the last place; 0 below -87.3, where the result would be denormal. What
 // is not a number stays so: `max` and `min` return their second argument then.
@@ -32,8 +32,8 @@ inline void rms_norm(const float* x, const float* weight, int n, float eps, floa
   for (; i < n; ++i) total += x[i] * x[i];
   const float scale = 1.0F / std::sqrt(total / static_cast<float>(n) + eps);
   for (i = 0; i + Vec::kWidth <= n; i += Vec::kWidth) {
-    Vec::store(out + i, Vec::mul(Vec::mul(Vec::load(x + i), Vec::set1(scale)),
-                                 Vec::load(weight + i)));
+    Vec::store(out + i,
+               Vec::mul(Vec::mul(Vec::load(x + i), Vec::set1(scale)), Vec::load(weight + i)));
   }
   for (; i < n; ++i) out[i] = x[i] * scale * weight[i];
 }

@@ -65,20 +65,18 @@ struct Vec {
   HAMI_INLINE static void store_bf16(uint16_t* p, F a) {
     const __m256i bits = _mm256_castps_si256(a);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i sum =
-        _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
     const __m256i nan = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     const __m256 is_nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
     const __m256i rounded = _mm256_castps_si256(
         _mm256_blendv_ps(_mm256_castsi256_ps(sum), _mm256_castsi256_ps(nan), is_nan));
     const __m256i upper = _mm256_srli_epi32(rounded, 16);
-    const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(upper),
-                                            _mm256_extracti128_si256(upper, 1));
+    const __m128i packed =
+        _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), packed);
   }
   HAMI_INLINE static void store_fp16(uint16_t* p, F a) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                     _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
   }
 
   // Pairs of integers of 16 bits, one in each half of 32 bits.
@@ -104,8 +102,8 @@ struct Vec {
   HAMI_INLINE static F to_float(I a) { return _mm256_cvtepi32_ps(a); }
   HAMI_INLINE static void store_int16(int16_t* p, F a) {
     const __m256i whole = _mm256_cvtps_epi32(a);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                     _mm_packs_epi32(_mm256_castsi256_si128(whole),
-                                     _mm256_extracti128_si256(whole, 1)));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(p),
+        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1)));
   }
 };

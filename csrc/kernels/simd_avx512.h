@@ -50,8 +50,7 @@ struct Vec {
   HAMI_INLINE static void store_bf16(uint16_t* p, F a) {
     const __m512i bits = _mm512_castps_si512(a);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i sum =
-        _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const __m512i sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
     const __m512i nan = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
     const __mmask16 is_nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
     const __m512i rounded = _mm512_mask_blend_epi32(is_nan, sum, nan);

@@ -106,7 +106,5 @@ struct Vec {
     return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16 |
                                 static_cast<uint16_t>(first));
   }
-  HAMI_INLINE static I low(I a) {
-    return reinterpret_cast<I>(reinterpret_cast<U>(a) << 16) >> 16;
-  }
+  HAMI_INLINE static I low(I a) { return reinterpret_cast<I>(reinterpret_cast<U>(a) << 16) >> 16; }
 };

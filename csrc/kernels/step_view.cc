@@ -57,16 +57,15 @@ void check_row(const StepView& step, size_t row, const PageBounds& pool, int64_t
   }
   const int64_t table_row = step.table_rows[row];
   if (table_row < 0 || table_row >= num_table_rows) {
-    refuse("`table_rows" + place + " is " + backticked(std::to_string(table_row)) +
-           ", not below " + std::to_string(num_table_rows));
+    refuse("`table_rows" + place + " is " + backticked(std::to_string(table_row)) + ", not below " +
+           std::to_string(num_table_rows));
   }
   const int64_t num_pages = (context + pool.page_size - 1) / pool.page_size;
   const int32_t* pages = step.pages(static_cast<int>(row));
   for (int64_t i = 0; i < num_pages; ++i) {
     if (pages[i] >= 0 && pages[i] < pool.num_pages) continue;
     refuse("`page_table[" + std::to_string(table_row) + ", " + std::to_string(i) + "]` is " +
-           backticked(std::to_string(pages[i])) + ", not below " +
-           std::to_string(pool.num_pages));
+           backticked(std::to_string(pages[i])) + ", not below " + std::to_string(pool.num_pages));
   }
 }
 

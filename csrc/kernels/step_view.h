@@ -1,5 +1,6 @@
-// `StepView`: the arrays of one step's plan, as a decoder reads them, and the check that every index
-// in them lies within its bounds. Whoever made the plan may have erred; memory must not suffer.
+// `StepView`: the arrays of one step's plan, as a decoder reads them, and the check that every
+// index in them lies within its bounds. Whoever made the plan may have erred; memory must not
+// suffer.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@ namespace hami::kernels {
 
 struct StepView {
   using Array = std::span<const int32_t>;
-  Array token_ids, positions, slots;              // [T]
-  Array query_starts;                             // [R + 1]
-  Array context_lens, table_rows;                 // [R]
-  Array page_table;                               // [., max_pages]
+  Array token_ids, positions, slots;  // [T]
+  Array query_starts;                 // [R + 1]
+  Array context_lens, table_rows;     // [R]
+  Array page_table;                   // [., max_pages]
   int64_t max_pages = 0;
-  Array logit_tokens;                             // [L]
-  Array swap_out, swap_in, copies;                // [., 2]: from, to
+  Array logit_tokens;               // [L]
+  Array swap_out, swap_in, copies;  // [., 2]: from, to
 
   int num_tokens() const noexcept { return static_cast<int>(token_ids.size()); }
   int num_rows() const noexcept { return static_cast<int>(context_lens.size()); }

@@ -19,7 +19,9 @@ MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3}
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("sizes", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("page_size", [1, 5, 16])
-def test_a_prompt_and_its_tokens_one_by_one_are_those_of_torch(sizes: Sizes, isa: str, page_size: int) -> None:
+def test_a_prompt_and_its_tokens_one_by_one_are_those_of_torch(
+    sizes: Sizes, isa: str, page_size: int
+) -> None:
     decoder = make_decoder(sizes, isa=isa)
     decoder.make_pool(200, page_size)
     pages = Pages(200, page_size, MAX_ROWS)
@@ -74,8 +76,10 @@ def test_a_long_context_is_shared_among_threads(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize(("dtype", "kv_dtype"), [("bfloat16", "bfloat16"), ("float16", "float16"),
-                                                 ("bfloat16", "float32"), ("float32", "bfloat16")])
+@pytest.mark.parametrize(
+    ("dtype", "kv_dtype"),
+    [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float32", "bfloat16")],
+)
 @pytest.mark.parametrize("sizes", MODELS.values(), ids=MODELS)
 def test_half_precision_stays_near(sizes: Sizes, dtype: str, kv_dtype: str, isa: str) -> None:
     decoder = make_decoder(sizes, dtype=dtype, kv_dtype=kv_dtype, isa=isa)
