@@ -23,8 +23,8 @@ from other_load import OtherLoad
 import hami._core as core
 
 HIDDEN, INNER, VOCAB, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 576, 1536, 49152, 30, 9, 3, 64
-SHAPES = {"qkv": (960, HIDDEN), "o": (HIDDEN, HIDDEN), "gate+up": (2 * INNER, HIDDEN), "down": (HIDDEN, INNER),
-          "head": (VOCAB, HIDDEN)}  # fmt: skip
+SHAPES = {"qkv": (960, HIDDEN), "o": (HIDDEN, HIDDEN), "gate+up": (2 * INNER, HIDDEN),
+          "down": (HIDDEN, INNER), "head": (VOCAB, HIDDEN)}  # fmt: skip
 PAGE_SIZE = 16
 
 
@@ -44,7 +44,7 @@ def print_ceilings(seconds: float) -> None:
     read = best_s(lambda _: memory.sum(), seconds)
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     product = best_s(lambda _: torch.mm(a, b), seconds)
-    print(f"read {memory.nbytes / read / 1e9:.1f} GB/s, float32 1024^3 {2 * 1024**3 / product / 1e9:.0f} GFLOP/s")
+    print(f"read {memory.nbytes / read / 1e9:.1f} GB/s, product {2 * 1024**3 / product / 1e9:.0f} GFLOP/s")
 
 
 def prepacked(weight: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -63,7 +63,9 @@ def measure_matrices(dtypes: list[str], threads: int, seconds: float) -> None:
             kernels[f"hami {dtype}"] = [core.CpuLinear(w, dtype=dtype, threads=threads) for w in weights]
         for dtype in (torch.bfloat16, torch.float32):
             cast = [w.to(dtype) for w in weights]
-            kernels[f"torch {dtype}"[:22].replace("torch.", "")] = [lambda x, w=w: F.linear(x, w) for w in cast]
+            kernels[f"torch {dtype}"[:22].replace("torch.", "")] = [
+                lambda x, w=w: F.linear(x, w) for w in cast
+            ]
             if dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
                 kernels["torch bfloat16 packed"] = [prepacked(w) for w in cast]
         for rows in (1, 8, 64, 512):
@@ -116,11 +118,18 @@ def measure_model(dtypes: list[str], threads: int, seconds: float) -> None:
         said = decoder.describe()
         print(f"SmolLM2-135M shape, {dtype}, {said['weight_bytes'] / 1e6:.0f} MB, {said['isa']}, "
               f"{said['threads']} threads")  # fmt: skip
-        for rows, tokens, context in ((1, 1, 128), (8, 1, 128), (32, 1, 128), (1, 1, 1024), (1, 64, 64), (1, 512, 512)):
+        for rows, tokens, context in (
+            (1, 1, 128),
+            (8, 1, 128),
+            (32, 1, 128),
+            (1, 1, 1024),
+            (1, 64, 64),
+            (1, 512, 512),
+        ):
             plan, load = plan_of(rows, tokens, context), OtherLoad()
             taken = best_s(lambda _, plan=plan, decoder=decoder: decoder.run(plan), seconds)
             rate = f"{rows * tokens / taken:6.0f} tokens/s"
-            print(f"  {rows:2} rows of {tokens:3} tokens, context {context:4}: {taken * 1e3:8.2f} ms  {rate}, "
+            print(f"  {rows:2} rows of {tokens:3}, context {context:4}: {taken * 1e3:8.2f} ms  {rate}, "
                   f"{said['weight_bytes'] / taken / 1e9:5.1f} GB/s, others {load.cores():.2f}")  # fmt: skip
 
 

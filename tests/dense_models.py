@@ -49,7 +49,7 @@ class State:
 
 
 def random_weights(sizes: Sizes, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Return weights under the names of Hugging Face without `model.`, of numbers that bfloat16 holds exactly."""
+    """Return weights under the names of model files without `model.`; bfloat16 holds them exactly."""
     generator = torch.Generator().manual_seed(seed)
 
     def matrix(rows: int, columns: int) -> torch.Tensor:

@@ -112,8 +112,7 @@ def fake_engine(
     executor = wrap(FakeExecutor(limits, VOCAB))
     scheduler = make_scheduler(executor, limits, settings)
     vocabulary = Vocabulary(VOCAB, tokenizer, eos_ids=() if tokenizer else (EOS,))
-    tokens = limits.max_batched_tokens
-    return Engine(scheduler, executor, vocabulary, max_batched_tokens=tokens, seed=settings.seed)
+    return Engine(scheduler, executor, vocabulary, seed=settings.seed)
 
 
 def fake_llm(**keywords: Any) -> LLM:

@@ -36,7 +36,7 @@ class Pages:
     def plan(
         self, chunks: list[tuple[Line, list[int]]], logits: str = "last", **copies: object
     ) -> SimpleNamespace:
-        """Return the plan that computes for each line its next tokens; `logits` of the `last`, `all` or `none`."""
+        """Return the plan that computes the next tokens of each line; `logits` of `last`, `all` or `none`."""
         token_ids: list[int] = []
         positions: list[int] = []
         slots: list[int] = []

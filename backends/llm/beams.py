@@ -54,14 +54,11 @@ class BeamSearch:
         self.live = [Beam(sequence, state)]
         self.ended: list[Beam] = []
 
-    def propose(self, logits: torch.Tensor, rows: Mapping[int, int]) -> list[tuple[int, int]] | None:
+    def propose(self, logits: torch.Tensor, rows: Mapping[int, int]) -> list[tuple[int, int]]:
         """Return (parent sequence, token) for each beam of the next round, to be settled.
 
-        `rows` names the row of `logits` [L, vocabulary] for each beam that may sample in this step. Beams
-        advance together: None while one of them is missing.
+        `rows` names the row of `logits` [L, vocabulary] for each beam; the scheduler lets them sample together.
         """
-        if any(beam.sequence not in rows for beam in self.live):
-            return None
         states = [beam.state for beam in self.live]
         candidates = beam_candidates(
             logits[[rows[beam.sequence] for beam in self.live]],

@@ -43,14 +43,13 @@ class Engine:
         executor: Executor,
         vocabulary: Vocabulary,
         *,
-        max_batched_tokens: int,
         name: str = "llm",
         seed: int = 0,
     ) -> None:
         self.vocabulary = vocabulary
         self._scheduler = scheduler
         self._executor = executor
-        self._settler = Settler(scheduler, vocabulary, seed, max_batched_tokens)
+        self._settler = Settler(scheduler, vocabulary, seed)
         self._num_failed_steps = 0
         self._step_ms = 0.0
         self._news = threading.Condition()

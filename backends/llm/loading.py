@@ -41,7 +41,6 @@ def load_engine(model: str | os.PathLike[str], settings: EngineSettings, name: s
         make_scheduler(executor, limits, settings),
         executor,
         vocabulary,
-        max_batched_tokens=limits.max_batched_tokens,
         name=name,
         seed=settings.seed,
     )

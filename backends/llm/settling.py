@@ -27,20 +27,14 @@ if TYPE_CHECKING:
 
     from .vocabulary import Vocabulary
 
-HOLD = -1
-"""Committed instead of a token: the sequence samples again in the next step."""
-
 
 class Settler:
     """The jobs inside, and how a step changes them."""
 
-    def __init__(
-        self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int, max_batched_tokens: int
-    ) -> None:
+    def __init__(self, scheduler: LlmScheduler, vocabulary: Vocabulary, seed: int) -> None:
         self._scheduler = scheduler
         self._vocabulary = vocabulary
         self._seed = seed
-        self._max_batched_tokens = max_batched_tokens
         self._num_admitted = 0
         self._jobs: dict[int, Job] = {}  # by sequence, as the next
         self._branches: dict[int, Branch] = {}
@@ -60,7 +54,6 @@ class Settler:
         stops = self._vocabulary.stop_ids(params)
         try:
             params.check_tokens(self._vocabulary.vocab_size)
-            self._check_beams(params.beam_width)
             text = self._vocabulary.text_stream(params)
             sequence = self._scheduler.add(
                 job.prompt,
@@ -68,6 +61,7 @@ class Settler:
                 min_tokens=params.min_tokens,
                 stop_ids=[] if params.beam_width else sorted(stops),
                 width=params.width,
+                together=bool(params.beam_width),
                 priority=job.priority,
                 salt=job.salt,
                 user=job.user,
@@ -140,7 +134,9 @@ class Settler:
     def note_plan(self, plan: StepPlan) -> None:
         """Learn which jobs begin with this step, and which end without a row in it."""
         for sequence, reason in plan.ended:
-            job = self._jobs[sequence]
+            job = self._jobs.get(sequence)
+            if job is None:
+                continue  # a beam whose search ended with another one of it
             if job.beams is not None:
                 self._end_beams(job, reason)
             else:
@@ -226,15 +222,6 @@ class Settler:
 
     # --- beams ---
 
-    def _check_beams(self, width: int) -> None:
-        """Refuse a search whose beams can never be in one step, since they advance together."""
-        if width > self._max_batched_tokens:
-            raise RequestError(
-                f"`beam_width` is {width}, and a step has {self._max_batched_tokens} tokens",
-                code="llm-width",
-                help="lower `beam_width`, or raise `max_batched_tokens`",
-            )
-
     def _propose(
         self, beams: dict[Job, dict[int, int]], logits: torch.Tensor, parents: list[int], tokens: list[int]
     ) -> list[tuple[Job, int, int]]:
@@ -249,11 +236,9 @@ class Settler:
             if job.beams.is_stuck:
                 self.fail(job, _no_token(job, "no token is left that may come next"))
                 continue
-            chosen = [(sequence, HOLD) for sequence in rows] if proposal is None else proposal
-            if proposal is not None:
-                places.append((job, len(parents), len(parents) + len(chosen)))
-            parents += [sequence for sequence, _ in chosen]
-            tokens += [token for _, token in chosen]
+            places.append((job, len(parents), len(parents) + len(proposal)))
+            parents += [sequence for sequence, _ in proposal]
+            tokens += [token for _, token in proposal]
         return places
 
     def _take_beams(self, job: Job, settled: list[tuple[int, str]]) -> None:

@@ -44,13 +44,11 @@ Product::Ready Product::prepare(Member& member, Workspace& workspace) const noex
       matrix->kernels().round[static_cast<int>(matrix->format())] == nullptr) {
     return {x->memory.data(), x->stride * sizeof(float)};
   }
-  const size_t self = static_cast<size_t>(member.index());
-  float* const normed = workspace.normed_[self].row(0);
   if (num_rows <= Workspace::kFewRows) {
-    const Rows& own = workspace.own_[self];
-    for (int i = 0; i < num_rows; ++i) prepare_row(i, normed, own.row(i));
+    const Rows& own = workspace.own_[static_cast<size_t>(member.index())];
     return {own.memory.data(), own.stride * sizeof(float)};
   }
+  float* const normed = workspace.normed_[static_cast<size_t>(member.index())].row(0);
   const Rows& shared = workspace.shared_;
   constexpr int64_t kRowsPerTask = 4;
   member.share(divide_up(num_rows, kRowsPerTask), [&](int64_t task) {
@@ -58,6 +56,15 @@ Product::Ready Product::prepare(Member& member, Workspace& workspace) const noex
     for (int64_t i = task * kRowsPerTask; i < end; ++i) prepare_row(i, normed, shared.row(i));
   });
   return {shared.memory.data(), shared.stride * sizeof(float)};
+}
+
+// For few rows. Called inside a task, since before it the rows may belong to an earlier stage, or,
+// for a member that is late, already to a later one.
+void Product::prepare_own(Member& member, Workspace& workspace) const noexcept {
+  const size_t self = static_cast<size_t>(member.index());
+  for (int i = 0; i < num_rows; ++i) {
+    prepare_row(i, workspace.normed_[self].row(0), workspace.own_[self].row(i));
+  }
 }
 
 void Product::run(Member& member, Workspace& workspace) const noexcept {
@@ -78,10 +85,14 @@ void Product::run(Member& member, Workspace& workspace) const noexcept {
   whole.out_stride = out_stride;
   whole.x_stride = ready.stride;
   const int num_panels = whole.num_panels;
+  bool is_prepared =
+      ready.rows != workspace.own_[static_cast<size_t>(member.index())].memory.data();
   member.share(num_chunks * num_groups, [&](int64_t task) {
     const int64_t first_row = task / num_groups * chunk;
     const int64_t first_panel = task % num_groups * panels_per_task;
     if (first_row >= num_rows) return;
+    if (!is_prepared) prepare_own(member, workspace);
+    is_prepared = true;
     MatmulArgs args = whole;
     args.x = ready.rows + static_cast<size_t>(first_row) * ready.stride;
     args.num_rows = static_cast<int>(std::min(chunk, num_rows - first_row));

@@ -62,6 +62,7 @@ struct Product {
     size_t stride;
   };
   Ready prepare(Member& member, Workspace& workspace) const noexcept;
+  void prepare_own(Member& member, Workspace& workspace) const noexcept;
   void prepare_row(int64_t row, float* normed, float* out) const noexcept;
 };
 

@@ -93,7 +93,7 @@ void ThreadTeam::start_workers() {
 }
 
 void ThreadTeam::end_workers() noexcept {
-  shared_->is_ending = true;
+  shared_->is_ending.store(true, std::memory_order_release);
   shared_->start.advance();
   for (std::thread& worker : shared_->workers) worker.join();
   shared_.reset();
@@ -102,34 +102,58 @@ void ThreadTeam::end_workers() noexcept {
 void ThreadTeam::run_erased(void* job, Function function) {
   if (!shared_ || process_ != getpid()) start_workers();
   Shared& shared = *shared_;
-  for (Counter& counter : shared.counters) counter.next.store(0, std::memory_order_relaxed);
+  Member member(*this, 0);
+  if (num_threads_ == 1) return function(job, member);
+  shared.num_done.store(first_ticket(1), std::memory_order_relaxed);
+  shared.ticket.store(first_ticket(1), std::memory_order_relaxed);
   shared.job = job;
   shared.function = function;
-  if (num_threads_ > 1) shared.start.advance();
-  Member member(*this, 0);
+  shared.gate.store(0, std::memory_order_release);
+  shared.start.advance();
   function(job, member);
-  meet(shared);
+  close(shared);
+}
+
+bool ThreadTeam::enter(Shared& shared) noexcept {
+  int inside = shared.gate.load(std::memory_order_relaxed);
+  while (inside >= 0) {
+    if (shared.gate.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire,
+                                          std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadTeam::leave(Shared& shared) noexcept {
+  if (shared.gate.fetch_sub(1, std::memory_order_acq_rel) - 1 == kClosed) shared.all_left.advance();
+}
+
+void ThreadTeam::close(Shared& shared) noexcept {
+  const uint32_t seen = shared.all_left.value.load(std::memory_order_acquire);
+  if (shared.gate.fetch_add(kClosed, std::memory_order_acq_rel) == 0) return;
+  shared.all_left.wait_for_change(seen, num_spins_, kYields);
 }
 
 void ThreadTeam::work(Shared& shared, int index) noexcept {
-  for (uint32_t seen = 0;; ++seen) {
-    shared.start.wait_for_change(
-        seen, num_spins_ == kSpinsCrowded ? kSpinsCrowded : kSpinsBetweenRuns, 0);
-    if (shared.is_ending) return;
+  uint32_t seen = 0;
+  for (;;) {
+    const bool is_crowded = num_spins_ == kSpinsCrowded;
+    shared.start.wait_for_change(seen, is_crowded ? kSpinsCrowded : kSpinsBetweenRuns, 0);
+    seen = shared.start.value.load(std::memory_order_acquire);
+    if (shared.is_ending.load(std::memory_order_acquire)) return;
+    if (!enter(shared)) continue;  // the others were done before this one woke
     Member member(*this, index);
     shared.function(shared.job, member);
-    meet(shared);
+    leave(shared);
   }
 }
 
-void ThreadTeam::meet(Shared& shared) noexcept {
-  if (num_threads_ == 1) return;
-  const uint32_t round = shared.barrier.value.load(std::memory_order_relaxed);
-  if (shared.num_arrived.fetch_add(1, std::memory_order_acq_rel) == num_threads_ - 1) {
-    shared.num_arrived.store(0, std::memory_order_relaxed);
-    shared.barrier.advance();
-  } else {
-    shared.barrier.wait_for_change(round, num_spins_, kYields);
+void ThreadTeam::wait_for_end(Shared& shared, uint32_t stage) noexcept {
+  for (;;) {
+    const uint32_t seen = shared.stage.value.load(std::memory_order_acquire);
+    if (stage_of(shared.ticket.load(std::memory_order_acquire)) != stage) return;
+    shared.stage.wait_for_change(seen, num_spins_, kYields);
   }
 }
 

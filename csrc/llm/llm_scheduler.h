@@ -70,8 +70,6 @@ class LlmScheduler {
   // Without rows when nothing can run. REQUIRES: the plan before was committed or had no rows;
   // std::logic_error otherwise.
   StepPlan& step();
-  // Committed instead of a token: the sequence samples again in its next row.
-  static constexpr int64_t kHold = -1;
   // What became of the plan in flight; `parents` and `tokens` as in the design page. Throws
   // std::invalid_argument, and changes nothing, when they do not fit the plan.
   void commit(std::span<const int64_t> parents, std::span<const int64_t> tokens,

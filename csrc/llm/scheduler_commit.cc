@@ -21,12 +21,6 @@ void LlmScheduler::commit(std::span<const int64_t> parents, std::span<const int6
       results.emplace_back(parents[i], "gone");
       continue;
     }
-    if (tokens[i] == kHold) {  // its last token is computed once more, and gives the same logits
-      sequence->num_appearances = 0;
-      pages_.step_back(*sequence);
-      results.emplace_back(sequence->id, "");
-      continue;
-    }
     const bool is_first = std::exchange(sequence->num_appearances, 0) > 0;
     if (!is_first) sequence = &fork(*sequence);
     const char* const reason = append(*sequence, static_cast<int32_t>(tokens[i]));
@@ -68,7 +62,7 @@ void LlmScheduler::check_commit(std::span<const int64_t> parents, std::span<cons
       throw std::invalid_argument("parent " + std::to_string(parents[i]) +
                                   " is none of the plan's `sample_sequences`");
     }
-    if (tokens[i] < kHold || tokens[i] > std::numeric_limits<int32_t>::max()) {
+    if (tokens[i] < 0 || tokens[i] > std::numeric_limits<int32_t>::max()) {
       throw std::invalid_argument("token " + std::to_string(tokens[i]) + " of sequence " +
                                   std::to_string(parents[i]) + " is no token id");
     }

@@ -128,12 +128,6 @@ void SequencePages::index(Sequence& sequence) {
   }
 }
 
-void SequencePages::step_back(Sequence& sequence) {
-  --sequence.num_computed;
-  sequence.num_indexed =
-      std::min(sequence.num_indexed, sequence.num_computed / allocator_.page_size());
-}
-
 void SequencePages::fork(const Sequence& parent, Sequence& child) {
   child.pages = parent.pages;
   child.num_indexed = parent.num_indexed;

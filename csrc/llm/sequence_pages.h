@@ -40,8 +40,6 @@ class SequencePages {
   int64_t most_tokens(const Sequence& sequence) const noexcept;
   // Lets its full pages be found; where others hold the same tokens, their pages replace its own.
   void index(Sequence& sequence);
-  // Its last token counts as not computed, and is written again.
-  void step_back(Sequence& sequence);
   // `child` holds the same pages, in a row of its own.
   void fork(const Sequence& parent, Sequence& child);
   // Copies its pages to the second pool and releases them; false when that is full.

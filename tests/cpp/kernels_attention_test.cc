@@ -33,12 +33,11 @@ class Attention {
   explicit Attention(const Case& given) : c_(given) {
     std::mt19937 generator(11);
     std::normal_distribution<float> normal;
-    const int num_pages = 1 + std::accumulate(c_.contexts.begin(), c_.contexts.end(), 0,
-                                              [&](int sum, int context) {
-                                                return sum + pages_for(context);
-                                              });
-    const size_t number = static_cast<size_t>(num_pages * c_.num_kv_heads * c_.page_size *
-                                              c_.head_dim);
+    const int num_pages =
+        1 + std::accumulate(c_.contexts.begin(), c_.contexts.end(), 0,
+                            [&](int sum, int context) { return sum + pages_for(context); });
+    const size_t number =
+        static_cast<size_t>(num_pages * c_.num_kv_heads * c_.page_size * c_.head_dim);
     for (auto* pool : {&keys_, &values_}) {
       pool->resize(number);
       for (float& value : *pool) {
@@ -112,9 +111,7 @@ class Attention {
 
  private:
   int pages_for(int context) const { return (context + c_.page_size - 1) / c_.page_size; }
-  size_t row_size() const {
-    return static_cast<size_t>(c_.num_kv_heads * c_.group * c_.head_dim);
-  }
+  size_t row_size() const { return static_cast<size_t>(c_.num_kv_heads * c_.group * c_.head_dim); }
   size_t place(int token, int head) const {
     return static_cast<size_t>(token) * row_size() + static_cast<size_t>(head * c_.head_dim);
   }
@@ -127,8 +124,8 @@ class Attention {
   const float* at(const std::vector<float>& pool, size_t row, int head, int position) const {
     const int page = table_[row * static_cast<size_t>(max_pages_) +
                             static_cast<size_t>(position / c_.page_size)];
-    const int index = (page * c_.num_kv_heads + head / c_.group) * c_.page_size +
-                      position % c_.page_size;
+    const int index =
+        (page * c_.num_kv_heads + head / c_.group) * c_.page_size + position % c_.page_size;
     return pool.data() + index * c_.head_dim;
   }
   std::vector<double> expected(size_t row, int token, int head, int seen) const {
@@ -251,8 +248,8 @@ TEST_CASE("the exponential in the softmax is exact to a few units in the last pl
 }
 
 TEST_CASE("halves round to the nearest, ties to even, and keep what is no number") {
-  const float numbers[16] = {0,       -0.0F,   1,        1.00390625F, 1.01171875F, 65504,
-                             65519,   1e-8F,   6e-8F,    -3.14159F,   1e30F,       INFINITY,
+  const float numbers[16] = {0,         -0.0F, 1,         1.00390625F, 1.01171875F, 65504,
+                             65519,     1e-8F, 6e-8F,     -3.14159F,   1e30F,       INFINITY,
                              -INFINITY, NAN,   0.333333F, 1.5F};
   for (int i = 0; i < kNumIsas; ++i) {
     const auto isa = static_cast<Isa>(i);

@@ -59,7 +59,8 @@ double step_of(Format format) {
   return 0;
 }
 
-// Sums of the rounded weights, in double: the rounding of weights is none of the product's business.
+// Sums of the rounded weights, in double: the rounding of weights is none of the product's
+// business.
 std::vector<double> expected(const PackedMatrix& matrix, const Rows& x, int num_rows) {
   std::vector<double> out;
   std::vector<float> weights(static_cast<size_t>(matrix.padded_depth()));
@@ -115,8 +116,8 @@ void check_product(const PackedMatrix& matrix, int num_rows, int num_threads) {
   double worst = 0;
   for (size_t r = 0; r < static_cast<size_t>(num_rows); ++r) {
     for (size_t n = 0; n < columns; ++n) {
-      worst = std::max(worst, std::fabs(double{out[r * (columns + 1) + n]} -
-                                        wanted[r * columns + n]));
+      worst =
+          std::max(worst, std::fabs(double{out[r * (columns + 1) + n]} - wanted[r * columns + n]));
     }
     CHECK(out[r * (columns + 1) + columns] == 42.0F);
   }

@@ -1,7 +1,5 @@
 // The team of threads: every task once, nobody past a barrier before the last, and lives that begin
 // and end.
-#include "kernels/thread_team.h"
-
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +8,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "kernels/thread_team.h"
 
 namespace hami::kernels {
 namespace {
@@ -31,39 +31,62 @@ TEST_CASE("every task runs once, on teams of any size, run after run") {
   }
 }
 
-TEST_CASE("nobody leaves a stage before all its tasks are done") {
+TEST_CASE("no stage begins before all tasks of the last are done") {
   ThreadTeam team(4);
   std::vector<int> values(64, 0);
   std::atomic<int> num_wrong{0};
   team.run([&](Member& member) {
     for (int stage = 1; stage <= 50; ++stage) {
       member.share(64, [&](int64_t i) { values[static_cast<size_t>(i)] = stage; });
-      for (const int value : values) {
-        if (value != stage) num_wrong.fetch_add(1);
-      }
-      member.meet();
+      member.share(8, [&](int64_t) {
+        for (const int value : values) {
+          if (value != stage) num_wrong.fetch_add(1);
+        }
+      });
     }
   });
   CHECK(num_wrong.load() == 0);
 }
 
-TEST_CASE("stages without tasks and members without work pass") {
+TEST_CASE("a member that is stuck in a task holds up that stage alone") {
+  ThreadTeam team(2);
+  std::atomic<int> num_tasks{0};
+  std::atomic<bool> has_two{false};
+  // Until both members have a task, nobody ends one: so the worker takes part, however late it
+  // wakes.
+  team.run([&](Member& member) {
+    member.share(2, [&](int64_t) {
+      if (num_tasks.fetch_add(1) == 1) has_two = true;
+      while (!has_two) std::this_thread::yield();
+    });
+    for (int stage = 0; stage < 100; ++stage) {
+      member.share(1, [&](int64_t) { num_tasks.fetch_add(1); });
+    }
+  });
+  CHECK(num_tasks.load() == 102);
+}
+
+TEST_CASE("stages without tasks pass") {
   ThreadTeam team(3);
   std::atomic<int> sum{0};
   team.run([&](Member& member) {
     member.share(0, [&](int64_t) { sum.fetch_add(100); });
     member.share(1, [&](int64_t) { sum.fetch_add(1); });
-    member.meet();
   });
   CHECK(sum.load() == 1);
 }
 
 TEST_CASE("workers that fell asleep wake up for the next run") {
-  ThreadTeam team(3);
+  ThreadTeam team(2);
   for (int run = 0; run < 3; ++run) {
-    std::atomic<int> num_members{0};
-    team.run([&](Member&) { num_members.fetch_add(1); });
-    CHECK(num_members.load() == 3);
+    std::atomic<int> num_inside{0};
+    team.run([&](Member& member) {
+      member.share(2, [&](int64_t) {
+        num_inside.fetch_add(1);
+        while (num_inside.load() < 2) std::this_thread::yield();  // needs both
+      });
+    });
+    CHECK(num_inside.load() == 2);
     usleep(20000);  // longer than anybody spins
   }
 }
@@ -99,19 +122,21 @@ TEST_CASE("a forked child has workers of its own") {
   team.run([](Member&) {});
   const pid_t child = fork();
   if (child == 0) {
-    std::atomic<int> num_members{0};
+    std::atomic<int> num_tasks{0};
     team.run([&](Member& member) {
-      member.share(5, [](int64_t) {});
-      num_members.fetch_add(1);
+      member.share(3, [&](int64_t) {
+        num_tasks.fetch_add(1);
+        while (num_tasks.load() < 3) std::this_thread::yield();  // needs all
+      });
     });
-    _exit(num_members.load() == 3 ? 0 : 1);
+    _exit(num_tasks.load() == 3 ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
   CHECK(status == 0);
-  std::atomic<int> num_members{0};
-  team.run([&](Member&) { num_members.fetch_add(1); });
-  CHECK(num_members.load() == 3);
+  std::atomic<int> num_tasks{0};
+  team.run([&](Member& member) { member.share(9, [&](int64_t) { num_tasks.fetch_add(1); }); });
+  CHECK(num_tasks.load() == 9);
 }
 #endif
 

@@ -1,4 +1,4 @@
-"""What the CPU decoder refuses, by name, before anything is computed: weights, sizes and plans that do not fit."""
+"""What the CPU decoder refuses, by name, before it computes: weights, sizes and plans that do not fit."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_a_decoder_without_weights_or_pages_says_what_is_missing() -> None:
         made.run(good_plan())
 
 
-@pytest.mark.parametrize(("num_pages", "page_size", "num_swap_pages"), [(0, 4, 0), (4, 0, 0), (4, 4, -1), (1 << 20, 1 << 20, 0)])
+@pytest.mark.parametrize(
+    ("num_pages", "page_size", "num_swap_pages"), [(0, 4, 0), (4, 0, 0), (4, 4, -1), (1 << 20, 1 << 20, 0)]
+)
 def test_a_pool_that_cannot_be_is_refused(num_pages: int, page_size: int, num_swap_pages: int) -> None:
     with pytest.raises(ConfigError):
         core.CpuDecoder(**SIZES).make_pool(num_pages, page_size, num_swap_pages)
@@ -195,7 +197,11 @@ def test_an_empty_plan_only_copies_pages(decoder: Any) -> None:
     empty = {name: np.zeros(0, np.int32) for name in vars(good_plan())}
     empty |= {"query_starts": np.zeros(1, np.int32), "page_table": np.zeros((4, 20), np.int32)}
 
-    assert decoder.run(SimpleNamespace(**empty, )).shape == (0, LLAMA.vocab)
+    assert decoder.run(
+        SimpleNamespace(
+            **empty,
+        )
+    ).shape == (0, LLAMA.vocab)
 
 
 def test_one_decoder_may_be_called_from_many_threads(decoder: Any) -> None:
@@ -219,7 +225,9 @@ def test_an_interpreter_ends_while_a_decoder_is_alive() -> None:
     code = "import hami._core as c, numpy as n\nm = c.CpuLinear(n.ones((64, 64), n.float32), threads=4)\n"
     code += "m(n.ones((3, 64), n.float32))\nprint('end')"
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
+    )
 
     assert done.stdout == "end\n"
 

@@ -87,8 +87,13 @@ def test_attention_over_pages_is_that_of_torch(dtype: torch.dtype, isa: str) -> 
     out = np.zeros((8, 6, 32), np.float32)
 
     attention(
-        q=q, keys=keys, values=values, out=out, page_table=table,
-        query_starts=np.array([0, 1, 8], np.int32), context_lens=np.array([18, 11], np.int32),
+        q=q,
+        keys=keys,
+        values=values,
+        out=out,
+        page_table=table,
+        query_starts=np.array([0, 1, 8], np.int32),
+        context_lens=np.array([18, 11], np.int32),
         table_rows=np.array([2, 0], np.int32),
     )
 
@@ -100,7 +105,9 @@ def test_attention_over_pages_is_that_of_torch(dtype: torch.dtype, isa: str) -> 
         scores = rows @ k.transpose(1, 2) / math.sqrt(32)
         seen = torch.arange(context)[None] <= torch.arange(context - rows.shape[1], context)[:, None]
         wanted = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
-        torch.testing.assert_close(torch.from_numpy(out[tokens]).transpose(0, 1), wanted, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            torch.from_numpy(out[tokens]).transpose(0, 1), wanted, atol=1e-5, rtol=1e-5
+        )
 
 
 def attention_arrays(**changes: Any) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_a_plan_of_another_scheduler_is_refused() -> None:
         ([0], [], ValueError, "1 parents for 0 tokens"),
         ([5], [1], ValueError, "parent 5 is none of"),
         ([-1], [1], ValueError, "parent -1"),
-        ([0], [-2], ValueError, "token -2 of sequence 0"),
+        ([0], [-1], ValueError, "token -1 of sequence 0"),
         ([0], [2**31], ValueError, "no token id"),
         ([0], [2**70], OverflowError, "too big"),
         ([0, 0], [1, 2], ValueError, "beyond the `width`"),
