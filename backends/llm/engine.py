@@ -190,6 +190,6 @@ class Engine:
 
 @atexit.register
 def _close_all() -> None:
-    """End the engines that nobody closed: no thread may meet the end of the interpreter inside the kernels."""
+    """End the engines that nobody closed: no thread may meet the interpreter's end inside the kernels."""
     for engine in list(_running):
         engine.close()

@@ -115,7 +115,7 @@ def test_beams_that_do_not_fit_a_step_wait_for_each_other() -> None:
 
 def test_beams_that_can_never_be_in_one_step_are_refused() -> None:
     params = SamplingParams(beam_width=4, temperature=0.0)
-    with fake_llm(max_batched_tokens=3) as llm, pytest.raises(hami.RequestError, match="beam_width"):
+    with fake_llm(max_batched_tokens=3) as llm, pytest.raises(hami.RequestError, match="same steps"):
         llm.generate([PROMPT], params)
 
 
