@@ -57,7 +57,7 @@ class BeamSearch:
     def propose(self, logits: torch.Tensor, rows: Mapping[int, int]) -> list[tuple[int, int]]:
         """Return (parent sequence, token) for each beam of the next round, to be settled.
 
-        `rows` names the row of `logits` [L, vocabulary] for each beam; the scheduler has them sample together.
+        `rows` names the row of `logits` [L, vocabulary] for each beam: the scheduler has all in one step.
         """
         states = [beam.state for beam in self.live]
         candidates = beam_candidates(
