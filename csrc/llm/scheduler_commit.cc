@@ -143,6 +143,8 @@ void LlmScheduler::discard() {
   }
   take_back_swaps();
   close_plan();
+  // Nobody may have copied the rows that changed.
+  for (const Sequence* sequence : running_) pages_.table().touch(sequence->row);
 }
 
 // What this step should have swapped out is computed again instead.

@@ -160,7 +160,8 @@ void LlmScheduler::lay_out() {
   plan_.query_starts.push(0);
   for (const Row& row : rows_) lay_out_row(row);
   for (const int32_t row : pages_.table().dirty_rows()) plan_.dirty_rows.push(row);
-  pages_.table().clean();
+  // Nobody runs a plan without rows: what changed is told again.
+  if (!rows_.empty()) pages_.table().clean();
   stats_.num_tokens += plan_.num_tokens();
   stats_.num_copies += static_cast<int64_t>(plan_.copies.size());
 }

@@ -31,6 +31,10 @@ void ReqToPageTable::release_row(int32_t row, size_t num_pages) noexcept {
 void ReqToPageTable::set(int32_t row, size_t index, Page page) noexcept {
   assert(index < static_cast<size_t>(max_pages_));
   entries_[offset(row, index)] = page;
+  touch(row);
+}
+
+void ReqToPageTable::touch(int32_t row) noexcept {
   if (is_dirty_[row] != 0) return;
   is_dirty_[row] = 1;
   dirty_rows_.push_back(row);

@@ -32,6 +32,8 @@ class ReqToPageTable {
   // The rows that were set since the last `clean`; room for all of them is there from the start.
   const std::vector<int32_t>& dirty_rows() const noexcept { return dirty_rows_; }
   void clean() noexcept;
+  // The row counts as changed.
+  void touch(int32_t row) noexcept;
 
  private:
   size_t offset(int32_t row, size_t index) const noexcept {

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -103,6 +102,7 @@ class World {
       return false;
     }
     if (!runs) return true;
+    check_copied_table();
     logits_ = model_.run(*plan);
     check_logits();
     return true;
@@ -246,6 +246,24 @@ class World {
     }
   }
 
+  // A copy of the page table that is given the changed rows alone is right for every row of the
+  // plan.
+  void check_copied_table() {
+    const auto host = plan->page_table;
+    const auto max_pages = static_cast<size_t>(plan->max_pages);
+    copied_table_.resize(host.size());
+    for (const int32_t row : plan->dirty_rows) {
+      const auto from = host.subspan(static_cast<size_t>(row) * max_pages, max_pages);
+      std::copy(from.begin(), from.end(), copied_table_.begin() + row * plan->max_pages);
+    }
+    for (int32_t row = 0; row < plan->num_rows(); ++row) {
+      const auto begin = static_cast<size_t>(plan->table_rows[row]) * max_pages;
+      const auto pages = host.subspan(begin, scheduler.pages().pages_for(plan->context_lens[row]));
+      MUST(std::equal(pages.begin(), pages.end(),
+                      copied_table_.begin() + static_cast<ptrdiff_t>(begin)));
+    }
+  }
+
   // Those who must sample together do.
   void check_groups() {
     std::map<int64_t, int64_t> num_sampling;
@@ -285,6 +303,7 @@ class World {
 
   FakeModel model_;
   std::span<float> logits_;
+  std::vector<int32_t> copied_table_;
 };
 
 }  // namespace hami::llm

@@ -111,6 +111,9 @@ TEST_CASE("the table tells each changed row once, and forgets the pages of a row
   CHECK(table.dirty_rows() == std::vector<int32_t>{row});
   table.clean();
   CHECK(table.dirty_rows().empty());
+  table.touch(row);
+  table.touch(row);
+  CHECK(table.dirty_rows() == std::vector<int32_t>{row});
   CHECK(std::ranges::equal(table.row(row), std::vector<Page>{5, 6, 0}));
   CHECK(table.take_row() >= 0);
   CHECK(table.take_row() == -1);

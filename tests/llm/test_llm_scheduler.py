@@ -275,4 +275,5 @@ def test_a_discarded_step_is_planned_again() -> None:
         scheduler.discard(plan)
     plan = scheduler.step()
     assert plan.slots.tolist() == slots
+    assert plan.dirty_rows.tolist() == [plan.table_rows[0]]
     assert commit(scheduler, plan) == [(sequence, "")]
