@@ -105,8 +105,8 @@ struct BlockKernel {
   };
 
   template <int kRows>
-  HAMI_INLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
-                                      int depth) {
+  HAMI_NOINLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
+                                        int depth) {
     Tile<kRows> tile;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {

@@ -11,8 +11,8 @@ inline void round_to_bf16(const float* row, int depth, void* out) {
 
 struct DotBfloat16Kernel {
   template <int kRows>
-  HAMI_INLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
-                                      int depth) {
+  HAMI_NOINLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
+                                        int depth) {
     constexpr int kChains = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
     F sum[kChains][kRows][kVectors];
 #pragma GCC unroll 4

@@ -108,8 +108,10 @@ HAMI_INLINE F silu(F x) {
   return Vec::div(x, Vec::add(Vec::set1(1), exponential(Vec::sub(Vec::zero(), x))));
 }
 
+// Not inlined, as the tiles are not: code of every kernel, number of rows and epilogue would be
+// most of the library.
 template <int kRows>
-HAMI_INLINE void finish(const MatmulArgs& args, const Tile<kRows>& tile, int row, int column) {
+HAMI_NOINLINE void finish(const MatmulArgs& args, const Tile<kRows>& tile, int row, int column) {
   const bool is_whole = column + kPanel <= args.num_cols;
   for (int r = 0; r < kRows; ++r) {
     float* out = args.out + (row + r) * args.out_stride + column;
@@ -137,8 +139,8 @@ HAMI_INLINE void finish(const MatmulArgs& args, const Tile<kRows>& tile, int row
 template <class Weights>
 struct DirectKernel {
   template <int kRows>
-  HAMI_INLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
-                                      int depth) {
+  HAMI_NOINLINE static Tile<kRows> tile(const std::byte* x, size_t x_stride, const std::byte* panel,
+                                        int depth) {
     return multiply<kRows, Weights>(reinterpret_cast<const float*>(x), x_stride / sizeof(float),
                                     reinterpret_cast<const typename Weights::T*>(panel), depth);
   }
