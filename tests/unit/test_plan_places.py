@@ -23,7 +23,6 @@ PLACES = {
     "syntax behind escapes": ('[a]\nbackend = "A(\\"\\\\t\\") B"\n', 2, "B", "parse-after-end"),
     "phases": ('[a]\nbackend = "S[Pow; Pow]"\n', 2, "S", "parse-phases"),
     "backend": ('[a]\nbackend = "S[Identity, Nope]"\n', 2, "Nope", "plan-unknown-backend"),
-    "family": ('[a]\nbackend = "LLM"\n', 2, "LLM", "plan-unavailable-backend"),
     "children": ('[a]\nbackend = "With[Pow]"\n', 2, "With", "plan-num-children"),
     "argument": ('[a]\nbackend = "Add(1, tims=3)"\n', 2, "tims", "plan-unknown-argument"),
     "argument twice": ('[a]\nbackend = "Add(1, value=3)"\n', 2, "value", "plan-duplicate-argument"),
