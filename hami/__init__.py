@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .backend import Backend, param, register
+from .backend import Backend, load_family, param, register
 from .conditions import condition
 from .errors import (
     BuildError,
@@ -74,7 +74,13 @@ _HOMES = {
 }
 
 
+# What needs an extra: its absence is an error that names it.
+_FAMILIES = {"AsyncLLM": "llm", "LLM": "llm"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _FAMILIES:
+        load_family(_FAMILIES[name])
     if name in _HOMES:
         return getattr(import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module `hami` has no attribute `{name}`")
