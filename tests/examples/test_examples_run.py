@@ -152,5 +152,7 @@ def test_the_language_model_in_parts_gives_the_same(tmp_path: Path) -> None:
 def test_a_page_is_asked(tmp_path: Path) -> None:
     output = run_script("09_ask_a_page/run.py", folder=tmp_path)
 
-    assert "Berlin leaves at 9 o'clock" in output
+    page = output.split("Where does the train go?")[0].replace(" ", "")  # a space may be read or not
+    assert "ThetraintoBerlinleavesat9o'clock" in page
+    assert "fromplatform4." in page
     assert "Berlin" in output.split("Where does the train go?")[1]
