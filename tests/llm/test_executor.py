@@ -8,10 +8,8 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from llm_peers import executor_of, peer, peer_logits, save, torch
 from llm_samples import Line, Planner, view
