@@ -97,7 +97,7 @@ class Settler:
 
     def abort(self, job: Job) -> None:
         """End a job with what it has. One that is not inside is left alone."""
-        if job.beams is not None:
+        if job.beams is not None and job in self._all_jobs():
             self._end_beams(job, "abort")
         for branch in list(job.live):
             self._scheduler.abort(branch.sequence)

@@ -11,6 +11,8 @@ from llm_engines import EOS, VOCAB, ByteTokenizer, fake_llm
 
 import hami
 from hami._core import FakeModel
+from hami.backends.llm.jobs import Job
+from hami.backends.llm.llm import _Answer
 from hami.backends.llm.sampling import SamplingParams
 
 PROMPT = [11, 12, 13, 14, 15]
@@ -117,6 +119,25 @@ def test_beams_that_can_never_be_in_one_step_are_refused() -> None:
     params = SamplingParams(beam_width=4, temperature=0.0)
     with fake_llm(max_batched_tokens=3) as llm, pytest.raises(hami.RequestError, match="same steps"):
         llm.generate([PROMPT], params)
+
+
+def test_a_search_that_has_ended_is_not_ended_again() -> None:
+    ends: list[object] = []
+
+    class Counting(_Answer):
+        def on_end(self, generation: object) -> None:
+            ends.append(generation)
+            super().on_end(generation)  # type: ignore[arg-type]
+
+    params = SamplingParams(beam_width=2, max_tokens=4, temperature=0.0, ignore_eos=True)
+    answer = Counting()
+    with fake_llm() as llm:
+        job = Job(PROMPT, params, answer)
+        llm._engine.submit(job)
+        answer.future.result(20)
+        llm._engine.abort(job)
+        llm.stats()  # comes after the abort
+    assert len(ends) == 1
 
 
 def test_beams_share_their_pages_until_they_write() -> None:
