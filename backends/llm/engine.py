@@ -132,10 +132,18 @@ class Engine:
         try:
             while self._broken is None and (commands := self._wait()) is not None:
                 for command in commands:
-                    command()
+                    self._obey(command)
                 self._step_safely()
         finally:
             self._end()
+
+    @staticmethod
+    def _obey(command: Callable[[], None]) -> None:
+        """Do what a caller wants; what a listener raises must not keep the others from being heard."""
+        try:
+            command()
+        except Exception:
+            _log.exception("a listener failed")
 
     def _wait(self) -> list[Callable[[], None]] | None:
         """Wait until there is something to do and return what callers want; None when it is time to end."""
@@ -153,7 +161,7 @@ class Engine:
             commands, self._inbox = self._inbox, []
         self._settler.fail_all(self._closed())
         for command in commands:  # jobs that came last are refused, calls are answered
-            command()
+            self._obey(command)
         self._executor.close()
 
     def _admit(self, job: Job) -> None:

@@ -208,6 +208,16 @@ def test_close_ends_what_is_inside_and_refuses_what_comes() -> None:
     engine.close()
 
 
+def test_a_listener_that_raises_ends_no_engine() -> None:
+    class Rude(_Answer):
+        def on_error(self, error: BaseException) -> None:
+            raise KeyError("rude")
+
+    with fake_llm() as llm:
+        llm._engine.submit(Job([1] * 600, greedy_params(2), Rude()))
+        assert len(llm.generate([PROMPT], greedy_params(3))[0].token_ids) == 3
+
+
 def test_two_engines_live_side_by_side() -> None:
     with fake_llm() as one, fake_llm(page_size=4) as other:
         assert one.generate([PROMPT], greedy_params())[0].token_ids == (
