@@ -23,7 +23,7 @@ PARTS = ("engine", "pictures")
 ENGINES = ("module", "package")
 TITLES = {"module": "module with CUDA graphs", "package": "AOTInductor package"}
 PLACES = {"host": "host memory", "device": "GPU memory"}
-STAGES = ("decode", "resize", "classify", "all")
+STAGES = ("decode", "resize", "prepare", "classify", "all")
 TARGET_OF_BARE, TARGET_OF_SINGLE, TARGET_OF_SLOWEST = 0.95, 3.0, 0.90
 
 ENGINE_COLUMNS = [
@@ -42,7 +42,7 @@ ENGINE_COLUMNS = [
     "of batch 1",
 ]
 PICTURE_COLUMNS = [
-    "instances",
+    "instances, callers x pictures of a call",
     "stage",
     "hami, pictures/s",
     "p50, ms",
@@ -201,7 +201,7 @@ def picture_target(rows: list[Row], instances: str) -> str:
         slowest.append(least["stage"])
     name = max(set(slowest), key=slowest.count)
     reached = f"{median_of(shares, 'share'):.1%} of the slowest stage alone, {name}"
-    return f"{instances} instances: the whole pipeline: {reached} (target: at least {TARGET_OF_SLOWEST:.0%})"
+    return f"{instances}: the whole pipeline: {reached} (target: at least {TARGET_OF_SLOWEST:.0%})"
 
 
 # --- running ---------------------------------------------------------------------------------------

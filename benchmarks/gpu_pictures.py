@@ -7,10 +7,12 @@ loop written by hand in as many threads.
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
+from closed_loop import Call
 from gpu_cases import Setup, call_of, counts_of, measured, together
 from gpu_loops import Loop, Work, rates
 from other_load import OtherLoad, sample
@@ -18,10 +20,16 @@ from rounds import Row
 
 import hami
 
-NUM_CALLERS, NUM_CALLERS_ON_CPU = 64, 8
 MAX_ROWS = 16
-# Instances of each stage.
-VARIANTS = ({"decode": 2, "resize": 1, "classify": 2}, {"decode": 1, "resize": 1, "classify": 1})
+# Callers, and the pictures in the list that each sends: 64 at once, one in a call, or a batch in a call.
+CALLERS = ((64, 1), (4, MAX_ROWS))
+CALLERS_ON_CPU = ((8, 1),)
+# Instances of each stage; `prepare` decodes and resizes in one node.
+VARIANTS = (
+    {"decode": 1, "resize": 1, "classify": 1},
+    {"decode": 2, "resize": 1, "classify": 2},
+    {"prepare": 1, "classify": 1},
+)
 PHOTOGRAPHS = ("coffee", "chelsea", "astronaut")
 
 
@@ -40,23 +48,29 @@ def jpegs(count: int) -> list[bytes]:
 
 
 def name_of(instances: dict[str, int]) -> str:
-    """Return `2 + 1 + 2`."""
-    return " + ".join(map(str, instances.values()))
+    """Return `decode 1 + classify 2`."""
+    return " + ".join(f"{stage} {count}" for stage, count in instances.items())
 
 
 def nodes_of(setup: Setup, instances: dict[str, int]) -> dict[str, dict[str, Any]]:
     """Return the stages as nodes, none of which names a successor."""
-    shared = {"max": MAX_ROWS, "batching_timeout": 2.0}
-    classify = setup.node("module", MAX_ROWS, instances["classify"])
-    return {
-        "decode": {"backend": f"DecodeTensor({setup.device})", "instance_num": instances["decode"], **shared},
-        "resize": {
-            "backend": f"ResizeTensor({setup.side_px}, {setup.side_px})",
-            "instance_num": instances["resize"],
-            **shared,
-        },
-        "classify": {**classify, "backend": "S[TorchInfer, ArgMaxTensor]"},
-    }
+    decode, resize = f"DecodeTensor({setup.device})", f"ResizeTensor({setup.side_px}, {setup.side_px})"
+    backends = {"decode": decode, "resize": resize, "prepare": f"S[{decode}, {resize}]"}
+    nodes: dict[str, dict[str, Any]] = {}
+    for stage, count in instances.items():
+        if stage == "classify":
+            nodes[stage] = {
+                **setup.node("module", MAX_ROWS, count),
+                "backend": "S[TorchInfer, ArgMaxTensor]",
+            }
+        else:
+            nodes[stage] = {
+                "backend": backends[stage],
+                "instance_num": count,
+                "max": MAX_ROWS,
+                "batching_timeout": 2.0,
+            }
+    return nodes
 
 
 # --- by hand ---------------------------------------------------------------------------------------
@@ -112,6 +126,8 @@ def work_of(setup: Setup, stage: str, files: list[bytes]) -> Work:
     device = setup.device
     if stage == "decode":
         return on_stream(lambda: decode_by_hand(files, device), device)
+    if stage == "prepare":
+        return on_stream(lambda: resize_by_hand(decode_by_hand(files, device), setup.side_px), device)
     decoded = decode_by_hand(files, device)
     if stage == "resize":
         return on_stream(lambda: resize_by_hand(decoded, setup.side_px), device)
@@ -123,27 +139,35 @@ def work_of(setup: Setup, stage: str, files: list[bytes]) -> Work:
 
 
 class StageCase:
-    """One stage alone, or (`all`) the pipeline, called by many threads.
+    """One stage alone, or (`all`) the pipeline, called by several threads.
 
     Beside it run loops by hand: those of the stage, and for the pipeline those of all stages at once, of
     which the slowest one counts.
     """
 
     def __init__(
-        self, setup: Setup, instances: str, stage: str, pipe: Any, data: list[Any], works: list[list[Work]]
+        self,
+        setup: Setup,
+        name: str,
+        stage: str,
+        pipe: Any,
+        calls: list[Call],
+        per_call: int,
+        works: list[list[Work]],
     ) -> None:
-        self.setup, self.instances, self.stage, self.pipe = setup, instances, stage, pipe
+        self.setup, self.name, self.stage, self.pipe = setup, name, stage, pipe
+        self.calls, self.per_call = calls, per_call
         self.works = works  # by stage
-        self.calls = [call_of(pipe, one) for one in data]
 
     def run(self) -> Row:
         others_before_cores = sample(0.1)
         load = OtherLoad()
         figures = measured(self.calls, self.setup.seconds, counts_of(self.pipe))
+        figures["calls_per_s"] *= self.per_call
         return {
             "case": "pictures",
             "stage": self.stage,
-            "instances": self.instances,
+            "instances": self.name,
             "others_before_cores": others_before_cores,
             "others_during_cores": load.cores(),
             **figures,
@@ -169,32 +193,53 @@ def check(setup: Setup, labels: list[Any], pixels: list[Any]) -> None:
             raise SystemExit(f"the pipeline gives caller {caller} the label {label}, the network another")
 
 
+def list_call_of(pipe: Any, data: list[Any]) -> Call:
+    """Return a call that sends a list of pictures, and returns what came of each."""
+
+    def call() -> list[object]:
+        items = [{"data": one} for one in data]
+        pipe(items)
+        return [item["result"] for item in items]
+
+    return call
+
+
 def picture_cases(setup: Setup) -> list[StageCase]:
-    """Make the stages and the pipeline, with every choice of instances; on a CPU one is enough."""
-    variants = VARIANTS[:1] if setup.device == "cpu" else VARIANTS
-    return [case for instances in variants for case in cases_of(setup, instances)]
+    """Make the stages and the pipeline, with every choice of instances and callers; fewer on a CPU."""
+    is_on_cpu = setup.device == "cpu"
+    variants, callers = (VARIANTS[:1], CALLERS_ON_CPU) if is_on_cpu else (VARIANTS, CALLERS)
+    return [case for instances in variants for case in cases_of(setup, instances, callers)]
 
 
-def cases_of(setup: Setup, instances: dict[str, int]) -> list[StageCase]:
-    """Make them with this one."""
-    files = jpegs(NUM_CALLERS_ON_CPU if setup.device == "cpu" else NUM_CALLERS)
+def cases_of(
+    setup: Setup, instances: dict[str, int], callers: tuple[tuple[int, int], ...]
+) -> list[StageCase]:
+    """Make them with these."""
+    files = jpegs(max(count * per_call for count, per_call in callers))
     nodes = nodes_of(setup, instances)
+    names = list(nodes)
     pipes = {stage: hami.pipe({stage: node}) for stage, node in nodes.items()}
     whole = hami.pipe(
         {
-            "decode": {**nodes["decode"], "next": "resize"},
-            "resize": {**nodes["resize"], "next": "classify"},
-            "classify": nodes["classify"],
+            name: {**node, "next": following} if following else node
+            for (name, node), following in zip(nodes.items(), [*names[1:], None], strict=True)
         }
     )
-    data: dict[str, list[Any]] = {"decode": files}
-    data["resize"] = together([call_of(pipes["decode"], one) for one in files])
-    data["classify"] = together([call_of(pipes["resize"], one) for one in data["resize"]])
+    data: dict[str, list[Any]] = {names[0]: files}
+    for name, following in pairwise(names):
+        data[following] = together([call_of(pipes[name], one) for one in data[name]])
+    check(setup, together([call_of(whole, one) for one in files]), data["classify"])
     works = {
-        stage: [work_of(setup, stage, jpegs(MAX_ROWS)) for _ in range(instances[stage])] for stage in nodes
+        stage: [work_of(setup, stage, jpegs(MAX_ROWS)) for _ in range(count)]
+        for stage, count in instances.items()
     }
-    name = name_of(instances)
-    cases = [StageCase(setup, name, stage, pipes[stage], data[stage], [works[stage]]) for stage in nodes]
-    cases.append(StageCase(setup, name, "all", whole, files, list(works.values())))
-    check(setup, together(cases[-1].calls), data["classify"])
+    cases = []
+    for count, per_call in callers:
+        name = f"{name_of(instances)}, {count} callers x {per_call}"
+        for stage, pipe in {**pipes, "all": whole}.items():
+            mine = data.get(stage, files)
+            parts = [mine[start : start + per_call] for start in range(0, count * per_call, per_call)]
+            calls = [call_of(pipe, part[0]) if per_call == 1 else list_call_of(pipe, part) for part in parts]
+            beside = list(works.values()) if stage == "all" else [works[stage]]
+            cases.append(StageCase(setup, name, stage, pipe, calls, per_call, beside))
     return cases
