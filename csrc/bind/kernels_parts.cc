@@ -31,12 +31,13 @@ int team_size(int64_t threads) {
 // A matrix by itself.
 struct CpuLinear {
   CpuLinear(kernels::Isa isa, Format format, const kernels::PlainRows& rows, int num_threads)
-      : matrix(kernels::kernels_of(isa), format, static_cast<int>(rows.num_rows),
+      : matrix(arena, kernels::kernels_of(isa), format, static_cast<int>(rows.num_rows),
                static_cast<int>(rows.num_cols)),
         team(num_threads) {
     matrix.set_rows(0, rows);
   }
   std::mutex mutex;
+  kernels::MemoryArena arena;
   kernels::PackedMatrix matrix;
   kernels::ThreadTeam team;
   kernels::Rows x;

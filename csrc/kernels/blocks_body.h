@@ -124,7 +124,7 @@ struct BlockKernel {
         for (int v = 0; v < kVectors; ++v) products.dot[r][v] = Vec::no_pairs();
       }
       for (size_t line = 0; line < Block::kBytes; line += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(block) + kPrefetchBytes + line);
+        prefetch_weights(block + line);
       }
 #pragma GCC unroll 4
       for (int eight = 0; eight < kBlock / 8; ++eight) {

@@ -24,10 +24,10 @@ DecoderWeights::DecoderWeights(const DecoderConfig& config, const Kernels& kerne
   for (LayerWeights& layer : layers_) {
     layer.input_norm.resize(static_cast<size_t>(hidden));
     layer.post_norm.resize(static_cast<size_t>(hidden));
-    layer.qkv = PackedMatrix(kernels, format, qkv, hidden);
-    layer.o = PackedMatrix(kernels, format, hidden, size(config.q_size()));
-    layer.gate_up = PackedMatrix(kernels, format, size(config.intermediate), hidden, true);
-    layer.down = PackedMatrix(kernels, format, hidden, size(config.intermediate));
+    layer.qkv = PackedMatrix(arena_, kernels, format, qkv, hidden);
+    layer.o = PackedMatrix(arena_, kernels, format, hidden, size(config.q_size()));
+    layer.gate_up = PackedMatrix(arena_, kernels, format, size(config.intermediate), hidden, true);
+    layer.down = PackedMatrix(arena_, kernels, format, hidden, size(config.intermediate));
     if (config.has_qkv_bias) {
       layer.qkv_bias.resize(static_cast<size_t>(layer.qkv.num_panels()) *
                             static_cast<size_t>(kernels.panel_width));
@@ -39,11 +39,11 @@ DecoderWeights::DecoderWeights(const DecoderConfig& config, const Kernels& kerne
   }
   // Four bits are too few for the output, where small differences choose the token.
   const Format head = format == Format::kQ4 ? Format::kQ8 : format;
-  head_ = PackedMatrix(kernels, head, size(config.vocab), hidden);
+  head_ = PackedMatrix(arena_, kernels, head, size(config.vocab), hidden);
   if (!config.ties_embeddings) {
     // Looked up, not multiplied: blocks would lose digits and save no time.
     const Format kept = is_blocked(format) ? Format::kBfloat16 : format;
-    embeddings_ = PackedMatrix(kernels, kept, size(config.vocab), hidden);
+    embeddings_ = PackedMatrix(arena_, kernels, kept, size(config.vocab), hidden);
   }
   expect_all();
 }

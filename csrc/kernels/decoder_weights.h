@@ -51,6 +51,7 @@ class DecoderWeights {
   bool find_in_layer(LayerWeights& layer, const std::string& name, Place& place) const;
 
   const DecoderConfig config_;
+  MemoryArena arena_;
   std::vector<LayerWeights> layers_;
   std::vector<float> norm_;
   PackedMatrix embeddings_;  // empty when tied

@@ -31,7 +31,7 @@ struct DotBfloat16Kernel {
         __m512bh b[kVectors];
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          __builtin_prefetch(reinterpret_cast<const char*>(w) + v * 64 + kPrefetchBytes);
+          prefetch_weights(w + v * 64);
           std::memcpy(&b[v], w + v * 64, sizeof b[v]);
         }
 #pragma GCC unroll 16

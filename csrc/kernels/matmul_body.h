@@ -4,7 +4,12 @@
 
 constexpr int kVectors = 2;  // of a panel
 constexpr int kPanel = kVectors * Vec::kWidth;
-constexpr size_t kPrefetchBytes = 1024;
+// How far ahead weights are asked for, and into which cache: the first one has room for too few
+// lines under way to keep the memory busy.
+constexpr size_t kPrefetchBytes = 4096;
+HAMI_INLINE void prefetch_weights(const void* p) {
+  __builtin_prefetch(static_cast<const char*>(p) + kPrefetchBytes, 0, 2);
+}
 using F = Vec::F;
 
 // How weights lie in a panel: kStep consecutive ones of a column side by side.
@@ -65,7 +70,7 @@ HAMI_INLINE Tile<kRows> multiply(const float* x, size_t x_stride, const typename
     // A processor's own prefetching stops at every page and has to find its pace again.
 #pragma GCC unroll 4
     for (size_t line = 0; line < kUnroll * kPanel * sizeof(*w); line += 64) {
-      __builtin_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + line);
+      prefetch_weights(reinterpret_cast<const char*>(w) + line);
     }
 #pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) {

@@ -36,7 +36,7 @@ void read_row(const PlainRows& rows, int64_t row, float* out) {
   }
 }
 
-PackedMatrix::PackedMatrix(const Kernels& kernels, Format format, int num_rows, int depth,
+PackedMatrix::PackedMatrix(MemoryArena& arena, const Kernels& kernels, Format format, int num_rows, int depth,
                            bool is_paired)
     : kernels_(&kernels),
       format_(format),
@@ -47,12 +47,12 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, Format format, int num_rows, 
       num_halves_(is_paired ? 2 : 1) {
   const int num_units = is_blocked(format) ? padded_depth_ / kDepthStep : padded_depth_;
   panel_bytes_ = static_cast<size_t>(kernels.panel_width) * num_units * bytes_of(format);
-  memory_ = AlignedMemory(panel_bytes_ * num_panels_ * num_halves_);
+  panels_ = arena.take(size_bytes());
 }
 
 std::byte* PackedMatrix::panel_of(int row, int half) const noexcept {
   const size_t panel = static_cast<size_t>(row / kernels_->panel_width) * num_halves_ + half;
-  return memory_.data() + panel * panel_bytes_;
+  return panels_ + panel * panel_bytes_;
 }
 
 void PackedMatrix::set_rows(int first, const PlainRows& rows, int half) {
@@ -175,7 +175,7 @@ float PackedMatrix::weight_of(const std::byte* block, int column, int index) con
 
 MatmulArgs PackedMatrix::args() const noexcept {
   MatmulArgs args;
-  args.panels = memory_.data();
+  args.panels = panels_;
   args.panel_bytes = panel_bytes_;
   args.num_panels = num_panels_;
   args.depth = padded_depth_;

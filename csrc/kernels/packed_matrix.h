@@ -24,8 +24,9 @@ void read_row(const PlainRows& rows, int64_t row, float* out);
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // N x K zeros. With `is_paired` there are two matrices of N rows each, whose panels alternate.
-  PackedMatrix(const Kernels& kernels, Format format, int num_rows, int depth,
+  // N x K zeros in memory of the arena, which must outlive it. With `is_paired` there are two
+  // matrices of N rows each, whose panels alternate.
+  PackedMatrix(MemoryArena& arena, const Kernels& kernels, Format format, int num_rows, int depth,
                bool is_paired = false);
 
   // Rows [first, first + rows.num_rows) of the matrix (`half`: of which of a pair).
@@ -44,7 +45,7 @@ class PackedMatrix {
   int num_panels() const noexcept { return num_panels_; }
   int panel_width() const noexcept { return kernels_->panel_width; }
   size_t panel_bytes() const noexcept { return panel_bytes_; }
-  size_t size_bytes() const noexcept { return memory_.size(); }
+  size_t size_bytes() const noexcept { return panel_bytes_ * num_panels_ * num_halves_; }
 
   // What the kernels need to know of this matrix.
   MatmulArgs args() const noexcept;
@@ -67,7 +68,7 @@ class PackedMatrix {
   int num_panels_ = 0;
   int num_halves_ = 1;
   size_t panel_bytes_ = 0;
-  AlignedMemory memory_;
+  std::byte* panels_ = nullptr;
 };
 
 }  // namespace hami::kernels

@@ -6,7 +6,7 @@ namespace hami::kernels {
 namespace {
 
 constexpr int64_t kRowsBytes = 192 * 1024;  // of a second-level cache of 512 KiB or more
-constexpr int64_t kTaskBytes = 16 * 1024;   // of weights: about a microsecond of reading
+constexpr int64_t kTaskBytes = 64 * 1024;   // of weights: a few microseconds of reading
 constexpr int64_t kTaskProducts = 1 << 20;  // about 30 microseconds of arithmetic
 
 int64_t divide_up(int64_t number, int64_t by) { return (number + by - 1) / by; }

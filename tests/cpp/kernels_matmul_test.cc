@@ -35,10 +35,11 @@ std::vector<float> random_floats(size_t number, uint32_t seed) {
 struct Matrix {
   Matrix(Isa isa, Format format, int num_rows, int depth, uint32_t seed = 1)
       : weights(random_floats(static_cast<size_t>(num_rows) * static_cast<size_t>(depth), seed)),
-        packed(kernels_of(isa), format, num_rows, depth) {
+        packed(arena, kernels_of(isa), format, num_rows, depth) {
     packed.set_rows(0, {weights.data(), Format::kFloat32, num_rows, depth});
   }
   std::vector<float> weights;
+  MemoryArena arena;
   PackedMatrix packed;
 };
 
@@ -219,7 +220,8 @@ TEST_CASE("a pair of matrices gives the gated product") {
       const int k = 64;
       Matrix gate(isa, format, n, k, 1);
       Matrix up(isa, format, n, k, 2);
-      PackedMatrix pair(kernels_of(isa), format, n, k, true);
+      MemoryArena arena;
+      PackedMatrix pair(arena, kernels_of(isa), format, n, k, true);
       pair.set_rows(0, {gate.weights.data(), Format::kFloat32, n, k}, 0);
       pair.set_rows(0, {up.weights.data(), Format::kFloat32, n, k}, 1);
       const Rows x = random_rows(9, k, 5);
