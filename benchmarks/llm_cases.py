@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import llm_workloads as workloads
-from llm_peers import PEERS
+from llm_compared import PEERS
 from llm_workloads import Answer, Serve, Workload
 from other_load import OtherLoad, sample
 from rounds import report

@@ -69,6 +69,7 @@ class Hooked:
 
     def __init__(self, inner: Any, hook: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
         self._inner, self._hook = inner, hook
+        self.config, self.load, self.use = inner.config, inner.load, inner.use
         self.num_pages, self.page_size = inner.num_pages, inner.page_size
         self.num_swap_pages, self.vocab_size = inner.num_swap_pages, inner.vocab_size
 

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
 ROWS = re.findall(r"^\| (\d+) \|.*$", PAGE, re.MULTILINE)
+ROWS_OF_LANGUAGE_MODELS = re.findall(r"^\| L(\d+) \|.*$", PAGE, re.MULTILINE)
 
 
 def names_of_tests(path: str) -> set[str]:
@@ -26,6 +27,7 @@ def test_every_named_test_exists(path: str, name: str) -> None:
 
 def test_every_reported_fault_has_its_row_and_its_test() -> None:
     assert [int(number) for number in ROWS] == list(range(1, 20))
+    assert [int(number) for number in ROWS_OF_LANGUAGE_MODELS] == list(range(1, 31))
     for line in PAGE.splitlines():
         if re.match(r"\| (\d+|[^-#|]+) \|.*\|$", line) and "| test |" not in line:
             assert "::test_" in line, line

@@ -81,7 +81,7 @@ mkdir -p "$folder"
 rm -f "$reports".*
 printf '==> C++ tests with -fsanitize=%s\n' "$sanitizer"
 tools/build_cpp_tests.sh "$venv" "$folder/cpp" -DHAMI_SANITIZER="$sanitizer"
-fixed "$venv/bin/ctest" --test-dir "$folder/cpp" --output-on-failure
+fixed "$venv/bin/ctest" --test-dir "$folder/cpp" --parallel "$(nproc)" --output-on-failure
 
 printf '==> Python tests with -fsanitize=%s: %s\n' "$sanitizer" "${tests[*]}"
 cmake --build "$folder/cpp" --target _core

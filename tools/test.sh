@@ -25,7 +25,7 @@ check() {
 
 # shellcheck disable=SC2329  # called through check
 cpp_tests() {
-    tools/build_cpp_tests.sh "$venv" build/cpp && "$venv/bin/ctest" --test-dir build/cpp --output-on-failure
+    tools/build_cpp_tests.sh "$venv" build/cpp && "$venv/bin/ctest" --test-dir build/cpp --parallel "$(nproc)" --output-on-failure
 }
 
 # shellcheck disable=SC2329  # called through check

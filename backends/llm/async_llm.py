@@ -14,7 +14,7 @@ from hami.errors import Error
 
 from .engine import Engine
 from .jobs import Job
-from .loading import load_engine
+from .loading import load_engine, reload_weights
 from .outputs import Generation, Update
 from .sampling import SamplingParams
 from .settings import EngineSettings
@@ -161,6 +161,10 @@ class AsyncLLM:
     def stats(self) -> dict[str, Any]:
         """Return counts of steps, tokens, preemptions by kind, prefix hits and pages."""
         return self._engine.stats()
+
+    async def reload_weights(self, model: str | os.PathLike[str]) -> None:
+        """Do as LLM.reload_weights, without blocking the loop."""
+        await asyncio.to_thread(reload_weights, self._engine, model)
 
     def reset_prefix_cache(self) -> None:
         """Forget the prefixes of earlier prompts."""

@@ -48,7 +48,7 @@ class Engine:
     ) -> None:
         self.vocabulary = vocabulary
         self._scheduler = scheduler
-        self._executor = executor
+        self.executor = executor
         self._settler = Settler(scheduler, vocabulary, seed)
         self._num_failed_steps = 0
         self._step_ms = 0.0
@@ -94,6 +94,18 @@ class Engine:
     def reset_prefix_cache(self) -> None:
         """Forget the prefixes that nobody uses now."""
         self.call(self._scheduler.reset_prefix_cache)
+
+    def use(self, loaded: Any) -> None:
+        """Run with what the executor's `load` returned, from the next step on.
+
+        Nobody inside ends: all are computed anew, prompt and answer so far, and go on with the new weights.
+        """
+
+        def swap() -> None:
+            self._scheduler.recompute_all()
+            self.executor.use(loaded)
+
+        self.call(swap)
 
     def stats(self) -> dict[str, Any]:
         """Return what the scheduler counts, and as `step_ms` how long the last step took."""
@@ -162,7 +174,7 @@ class Engine:
         self._settler.fail_all(self._closed())
         for command in commands:  # jobs that came last are refused, calls are answered
             self._obey(command)
-        self._executor.close()
+        self.executor.close()
 
     def _admit(self, job: Job) -> None:
         if self._is_closing:
@@ -189,7 +201,7 @@ class Engine:
         if plan.num_rows == 0:
             return
         try:
-            logits = self._executor.run(plan)
+            logits = self.executor.run(plan)
             self._settler.settle(plan, logits)
         except Exception as error:
             self._settler.fail_rows(plan, error)

@@ -22,7 +22,7 @@ from hami.errors import RequestError
 
 from .engine import Engine
 from .jobs import Job
-from .loading import load_engine, prompts_of
+from .loading import load_engine, prompts_of, reload_weights
 from .outputs import Generation, Update
 from .sampling import SamplingParams
 from .settings import EngineSettings
@@ -120,6 +120,15 @@ class LLM:
     def reset_prefix_cache(self) -> None:
         """Forget the prefixes of earlier prompts."""
         self._engine.reset_prefix_cache()
+
+    def reload_weights(self, model: str | os.PathLike[str]) -> None:
+        """Go on with the weights of another model of the same sizes, such as a later checkpoint.
+
+        What is being generated keeps its tokens so far and goes on with the new weights; no earlier prefix is
+        found any more. Both weights are in memory meanwhile. Raises BuildError, and changes nothing, for a
+        model of other sizes or a damaged one.
+        """
+        reload_weights(self._engine, model)
 
     def close(self) -> None:
         """End the engine; generations under way fail with Closed."""

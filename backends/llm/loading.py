@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from hami import scheduler
 from hami._core import LlmScheduler
-from hami.errors import ConfigError
+from hami.errors import BuildError, ConfigError
 
 from .config import ModelConfig
 from .engine import Engine
@@ -44,6 +45,35 @@ def load_engine(model: str | os.PathLike[str], settings: EngineSettings, name: s
         name=name,
         seed=settings.seed,
     )
+
+
+def reload_weights(engine: Engine, model: str | os.PathLike[str]) -> None:
+    """Give a running engine the weights of another model of the same sizes.
+
+    They are read beside those in use, and exchanged between two steps: see Engine.use. Raises BuildError
+    where the two models differ in more than weights, or a weight does not fit; the engine then goes on as
+    before.
+    """
+    config, weights, _ = open_weights(find_model(Path(model)))
+    try:
+        if engine.executor.config is not None:
+            _check_same_sizes(engine.executor.config, config)
+        loaded = engine.executor.load(weights)
+    finally:
+        weights.close()
+    engine.use(loaded)
+
+
+def _check_same_sizes(running: ModelConfig, other: ModelConfig) -> None:
+    free = {"dtype", "eos_ids", "bos_id"}  # the type of the files, and what the tokenizer in use says
+    for field in fields(ModelConfig):
+        mine, theirs = getattr(running, field.name), getattr(other, field.name)
+        if field.name not in free and mine != theirs:
+            raise BuildError(
+                f"`{field.name}` of the new model is `{theirs}`, and of the running one `{mine}`",
+                code="llm-reload",
+                help="give weights of the same architecture and sizes, or make a new engine",
+            )
 
 
 def make_scheduler(executor: Executor, limits: Limits, settings: EngineSettings) -> LlmScheduler:

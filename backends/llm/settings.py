@@ -51,14 +51,17 @@ class EngineSettings:
     )
     page_size: int = _setting(16, "tokens of a page", min=1, max=1024, unit="tokens")
     num_pages: int | None = _setting(
-        None, "pages of the pool, the dummy page 0 included; None: by `memory_utilization`", type="int", min=2
+        None,
+        "pages of the pool, the dummy page 0 included; unset: by `memory_utilization`",
+        type="int",
+        min=2,
     )
     memory_utilization: float = _setting(
         0.5, "share of the free memory that the pool takes where `num_pages` is not given", min=0.0, max=1.0
     )
     max_running: int = _setting(128, "most sequences in one step", min=1, max=65536)
     max_model_len: int | None = _setting(
-        None, "longest sequence; None: what the model was made for", type="int", min=2, unit="tokens"
+        None, "longest sequence; unset: what the model was made for", type="int", min=2, unit="tokens"
     )
     max_batched_tokens: int = _setting(1024, "most tokens computed in one step", min=1, unit="tokens")
     prefix_cache: str = _setting("radix", "how prefixes are found", choices=("radix", "hash", "none"))

@@ -195,6 +195,13 @@ void reset_prefix_cache(SchedulerObject& self) {
   });
 }
 
+void recompute_all(SchedulerObject& self) {
+  locked(*self.shared, [](auto& scheduler) {
+    scheduler.recompute_all();
+    return true;
+  });
+}
+
 bool is_made(PyObject* self) {
   return reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder().holder_constructed();
 }
@@ -240,6 +247,7 @@ void define_llm_scheduler(py::module_& module) {
       .def("fail", method(&tell<&LlmScheduler::fail>), py::arg("id"))
       .def("abort", method(&tell<&LlmScheduler::abort>), py::arg("id"))
       .def("reset_prefix_cache", method(&reset_prefix_cache))
+      .def("recompute_all", method(&recompute_all))
       .def("stats", method(&stats))
       .def("has_work", method(&has_work));
 }

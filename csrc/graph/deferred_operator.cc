@@ -1,6 +1,5 @@
 #include "graph/deferred_operator.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "schedule/refusal.h"
@@ -45,31 +44,7 @@ bool DeferredOperator::Stay::fail(std::exception_ptr error) {
 
 // --- arrival ---
 
-DeferredOperator::DeferredOperator(Build& build)
-    : node_name_(build.node_name()),
-      backend_name_(build.expr().name),
-      capacity_(build.params().get_int("queue_capacity")) {}
-
-void DeferredOperator::start(std::span<Task* const> tasks) {
-  num_here_.fetch_add(std::ssize(tasks), std::memory_order_acq_rel);
-  start_reserved(tasks);
-}
-
-bool DeferredOperator::start_bounded(std::span<Task* const> tasks) {
-  if (!reserve(tasks.size())) return false;
-  start_reserved(tasks);
-  return true;
-}
-
-bool DeferredOperator::reserve(size_t num_tasks) {
-  if (!has_room_downstream()) return false;
-  const auto count = static_cast<int64_t>(num_tasks);
-  int64_t num_here = num_here_.load(std::memory_order_acquire);
-  do {
-    if (num_here + count > capacity_) return false;
-  } while (!num_here_.compare_exchange_weak(num_here, num_here + count));
-  return true;
-}
+DeferredOperator::DeferredOperator(Build& build) : HoldingOperator(build) {}
 
 void DeferredOperator::start_reserved(std::span<Task* const> tasks) {
   for (Task* task : tasks) start_one(static_cast<Visit&>(*task));
@@ -85,7 +60,7 @@ void DeferredOperator::start_one(Visit& visit) {
     inside_.insert(stay);
   }
   if (is_closed) {
-    stay->fail(refusal::closed(node_name_));
+    stay->fail(refusal::closed(node_name()));
     return;
   }
   try {
@@ -105,18 +80,12 @@ void DeferredOperator::end(Stay& stay, Visit& visit) noexcept {
   }
   run_.add(Clock::now() - stay.arrival_);
   if (visit.error != nullptr) {
-    visit.site = std::make_shared<FailureSite>(node_name_, backend_name_, 0);
+    visit.site = std::make_shared<FailureSite>(node_name(), backend_name(), 0);
     num_failed_.fetch_add(1, std::memory_order_relaxed);
   }
   num_answered_.fetch_add(1, std::memory_order_relaxed);
   leave(1);
   visit.finish();
-}
-
-void DeferredOperator::leave(size_t num_tasks) noexcept {
-  const auto count = static_cast<int64_t>(num_tasks);
-  const int64_t num_before = num_here_.fetch_sub(count, std::memory_order_acq_rel);
-  if (num_before >= capacity_ && num_before - count < capacity_) reconsider();
 }
 
 void DeferredOperator::close() noexcept {
@@ -126,27 +95,13 @@ void DeferredOperator::close() noexcept {
     is_closed_ = true;
     left.assign(inside_.begin(), inside_.end());
   }
-  for (const Ref<Stay>& stay : left) stay->fail(refusal::closed(node_name_));
-}
-
-// --- back-pressure ---
-
-bool DeferredOperator::has_room_downstream() const noexcept {
-  return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
-}
-
-bool DeferredOperator::has_room() const noexcept {
-  return num_here_.load(std::memory_order_acquire) < capacity_ && has_room_downstream();
-}
-
-void DeferredOperator::reconsider() noexcept {
-  for (Operator* upstream : upstreams_) upstream->reconsider();
+  for (const Ref<Stay>& stay : left) stay->fail(refusal::closed(node_name()));
 }
 
 void DeferredOperator::add_stats(std::vector<NodeStats>& all) const {
   NodeStats stats;
-  stats.node = node_name_;
-  stats.num_waiting = num_here_.load(std::memory_order_relaxed);
+  stats.node = node_name();
+  stats.num_waiting = num_here();
   stats.num_items = num_answered_.load(std::memory_order_relaxed);
   stats.num_errors = num_failed_.load(std::memory_order_relaxed);
   stats.num_instances = 1;

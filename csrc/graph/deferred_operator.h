@@ -1,6 +1,5 @@
 // `DeferredOperator`: a node that takes requests one by one and answers each later, in any order
-// and on any thread, such as a backend that batches continuously. Requests wait inside without a
-// thread of ours. How many may be inside is `queue_capacity`, as at any node.
+// and on any thread, such as a backend that batches continuously.
 #pragma once
 
 #include <atomic>
@@ -12,14 +11,14 @@
 #include <vector>
 
 #include "core/latency_histogram.h"
+#include "graph/holding_operator.h"
 #include "graph/pipeline.h"
 #include "graph/request.h"
 #include "plan/build.h"
-#include "schedule/operator.h"
 
 namespace hami {
 
-class DeferredOperator : public Operator {
+class DeferredOperator : public HoldingOperator {
  public:
   // One request inside. It ends once: by whoever owes the answer, or by the end of the pipeline.
   // Any thread may call anything at any time, with no lock held, not even that of the host
@@ -66,15 +65,7 @@ class DeferredOperator : public Operator {
 
   explicit DeferredOperator(Build& build);
 
-  void start(std::span<Task* const> tasks) override;
-  bool start_bounded(std::span<Task* const> tasks) override;
-  bool reserve(size_t num_tasks) override;
-  void cancel_reservation(size_t num_tasks) override { leave(num_tasks); }
   void start_reserved(std::span<Task* const> tasks) override;
-  bool has_room() const noexcept override;
-  void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
-  void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
-  void reconsider() noexcept override;
   void close() noexcept override;
   void add_stats(std::vector<NodeStats>& all) const override;
 
@@ -83,19 +74,9 @@ class DeferredOperator : public Operator {
   // ended.
   virtual void begin(Ref<Stay> stay, Item& item) = 0;
 
-  const std::string& node_name() const noexcept { return node_name_; }
-
  private:
   void start_one(Visit& visit);
   void end(Stay& stay, Visit& visit) noexcept;
-  void leave(size_t num_tasks) noexcept;
-  bool has_room_downstream() const noexcept;
-
-  const std::string node_name_;
-  const std::string backend_name_;
-  const int64_t capacity_;
-  std::vector<Operator*> upstreams_;
-  std::vector<Operator*> downstreams_;
 
   mutable std::mutex mutex_;
   struct ByAddress {
@@ -107,7 +88,6 @@ class DeferredOperator : public Operator {
   LatencyHistogram run_;
   bool is_closed_ = false;
 
-  std::atomic<int64_t> num_here_{0};
   std::atomic<int64_t> num_answered_{0};
   std::atomic<int64_t> num_failed_{0};
 };

@@ -1,6 +1,5 @@
 #include "graph/queue_operator.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "schedule/refusal.h"
@@ -8,10 +7,8 @@
 namespace hami {
 
 QueueOperator::QueueOperator(Build& build)
-    : node_name_(build.node_name()),
-      backend_name_(build.expr().name),
-      queue_(build.scope().default_queue(build.params().get_str("queue"))),
-      capacity_(build.params().get_int("queue_capacity")) {}
+    : HoldingOperator(build),
+      queue_(build.scope().default_queue(build.params().get_str("queue"))) {}
 
 std::vector<Param> QueueOperator::params() {
   return {{.name = "queue", .type = "str", .doc = "the queue's name", .is_required = true},
@@ -23,27 +20,6 @@ std::vector<Param> QueueOperator::params() {
 }
 
 // --- arrival ---
-
-void QueueOperator::start(std::span<Task* const> tasks) {
-  num_here_.fetch_add(std::ssize(tasks), std::memory_order_acq_rel);
-  start_reserved(tasks);
-}
-
-bool QueueOperator::start_bounded(std::span<Task* const> tasks) {
-  if (!reserve(tasks.size())) return false;
-  start_reserved(tasks);
-  return true;
-}
-
-bool QueueOperator::reserve(size_t num_tasks) {
-  if (!has_room_downstream()) return false;
-  const auto count = static_cast<int64_t>(num_tasks);
-  int64_t num_here = num_here_.load(std::memory_order_acquire);
-  do {
-    if (num_here + count > capacity_) return false;
-  } while (!num_here_.compare_exchange_weak(num_here, num_here + count));
-  return true;
-}
 
 void QueueOperator::start_reserved(std::span<Task* const> tasks) {
   for (Task* task : tasks) {
@@ -74,7 +50,7 @@ void QueueOperator::end(Wait& wait, Outcome outcome) noexcept {
   Visit& visit = wait.visit_;
   const std::shared_ptr<Pipeline> alive = visit.request->pipeline;
   if (wait.has_waited) alive->add_waiting(-1);
-  if (outcome == Outcome::kClosed) return fail(visit, refusal::closed(node_name_));
+  if (outcome == Outcome::kClosed) return fail(visit, refusal::closed(node_name()));
   auto& count = outcome == Outcome::kDone ? num_moved_ : num_called_off_;
   count.fetch_add(1, std::memory_order_relaxed);
   leave(1);
@@ -85,36 +61,16 @@ void QueueOperator::end(Wait& wait, Outcome outcome) noexcept {
 void QueueOperator::fail(Visit& visit, std::exception_ptr error) noexcept {
   const std::shared_ptr<Pipeline> alive = visit.request->pipeline;
   visit.error = std::move(error);
-  visit.site = std::make_shared<FailureSite>(node_name_, backend_name_, 0);
+  visit.site = std::make_shared<FailureSite>(node_name(), backend_name(), 0);
   num_failed_.fetch_add(1, std::memory_order_relaxed);
   leave(1);
   visit.finish();
 }
 
-void QueueOperator::leave(size_t num_tasks) noexcept {
-  const auto count = static_cast<int64_t>(num_tasks);
-  const int64_t num_before = num_here_.fetch_sub(count, std::memory_order_acq_rel);
-  if (num_before >= capacity_ && num_before - count < capacity_) reconsider();
-}
-
-// --- back-pressure ---
-
-bool QueueOperator::has_room_downstream() const noexcept {
-  return std::ranges::all_of(downstreams_, [](const Operator* next) { return next->has_room(); });
-}
-
-bool QueueOperator::has_room() const noexcept {
-  return num_here_.load(std::memory_order_acquire) < capacity_ && has_room_downstream();
-}
-
-void QueueOperator::reconsider() noexcept {
-  for (Operator* upstream : upstreams_) upstream->reconsider();
-}
-
 void QueueOperator::add_stats(std::vector<NodeStats>& all) const {
   NodeStats stats;
-  stats.node = node_name_;
-  stats.num_waiting = num_here_.load(std::memory_order_relaxed);
+  stats.node = node_name();
+  stats.num_waiting = num_here();
   stats.num_items = num_moved_.load(std::memory_order_relaxed);
   stats.num_errors = num_failed_.load(std::memory_order_relaxed);
   stats.num_dropped = num_called_off_.load(std::memory_order_relaxed);

@@ -1,6 +1,5 @@
 // `QueueOperator`: what `Send` and `Recv` have in common. Its requests wait in the queue, without a
-// thread, until their element has moved, they are called off, or the queue closes. How many wait
-// here at most is `queue_capacity`, as at any node.
+// thread, until their element has moved, they are called off, or the queue closes.
 #pragma once
 
 #include <atomic>
@@ -9,26 +8,18 @@
 #include <vector>
 
 #include "core/queue.h"
+#include "graph/holding_operator.h"
 #include "graph/pipeline.h"
 #include "graph/request.h"
 #include "plan/build.h"
-#include "schedule/operator.h"
 
 namespace hami {
 
-class QueueOperator : public Operator {
+class QueueOperator : public HoldingOperator {
  public:
   explicit QueueOperator(Build& build);
 
-  void start(std::span<Task* const> tasks) override;
-  bool start_bounded(std::span<Task* const> tasks) override;
-  bool reserve(size_t num_tasks) override;
-  void cancel_reservation(size_t num_tasks) override { leave(num_tasks); }
   void start_reserved(std::span<Task* const> tasks) override;
-  bool has_room() const noexcept override;
-  void add_upstream(Operator* upstream) override { upstreams_.push_back(upstream); }
-  void add_downstream(Operator* downstream) override { downstreams_.push_back(downstream); }
-  void reconsider() noexcept override;
   void close() noexcept override { queue_->close(); }
   void add_stats(std::vector<NodeStats>& all) const override;
 
@@ -60,17 +51,8 @@ class QueueOperator : public Operator {
   void start_one(Visit& visit);
   void end(Wait& wait, Outcome outcome) noexcept;
   void fail(Visit& visit, std::exception_ptr error) noexcept;
-  void leave(size_t num_tasks) noexcept;
-  bool has_room_downstream() const noexcept;
 
-  const std::string node_name_;
-  const std::string backend_name_;
   const std::shared_ptr<Queue> queue_;
-  const int64_t capacity_;
-  std::vector<Operator*> upstreams_;
-  std::vector<Operator*> downstreams_;
-
-  std::atomic<int64_t> num_here_{0};
   std::atomic<int64_t> num_moved_{0};
   std::atomic<int64_t> num_called_off_{0};
   std::atomic<int64_t> num_failed_{0};

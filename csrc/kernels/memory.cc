@@ -25,9 +25,9 @@ AlignedMemory::AlignedMemory(size_t num_bytes) {
   const size_t slack = num_bytes >= kLargePage ? kLargePage : 0;
   mapped_size_ = num_bytes + slack;
   void* const mapped =
-      mapped_size_ < num_bytes ? MAP_FAILED
-                               : mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mapped_size_ < num_bytes
+          ? MAP_FAILED
+          : mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     throw Error(ErrorKind::kBuild, "decoder-memory",
                 "the system gives no " + backticked(std::to_string(num_bytes)) + " bytes",

@@ -36,8 +36,8 @@ void read_row(const PlainRows& rows, int64_t row, float* out) {
   }
 }
 
-PackedMatrix::PackedMatrix(MemoryArena& arena, const Kernels& kernels, Format format, int num_rows, int depth,
-                           bool is_paired)
+PackedMatrix::PackedMatrix(MemoryArena& arena, const Kernels& kernels, Format format, int num_rows,
+                           int depth, bool is_paired)
     : kernels_(&kernels),
       format_(format),
       num_rows_(num_rows),

@@ -172,6 +172,25 @@ void LlmScheduler::stop_running(Sequence& sequence) {
   if (--request.num_running == 0) num_reserved_rows_ -= request.width;
 }
 
+void LlmScheduler::recompute_all() {
+  if (in_flight_) {
+    throw std::logic_error("a plan is in flight: commit it, or discard it, before all start over");
+  }
+  while (!running_.empty()) {
+    Sequence& sequence = *running_.back();
+    stop_running(sequence);
+    recompute(sequence);
+    ++stats_.num_recomputed;
+  }
+  while (!swapped_.empty()) {
+    Sequence& sequence = **swapped_.begin();
+    swapped_.erase(swapped_.begin());
+    recompute(sequence);
+    ++stats_.num_recomputed;
+  }
+  pages_.clear_cache();
+}
+
 void LlmScheduler::reset_prefix_cache() {
   pages_.clear_cache();
   for (const auto& [id, sequence] : sequences_) {

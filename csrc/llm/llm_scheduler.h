@@ -84,6 +84,9 @@ class LlmScheduler {
   void fail(int64_t id) { end(id, Ending::kFail); }
 
   void reset_prefix_cache();
+  // Every sequence starts over with the tokens it has, and nothing computed before is found: for
+  // other weights. REQUIRES: no plan is in flight; std::logic_error otherwise.
+  void recompute_all();
   bool has_work() const noexcept { return !sequences_.empty(); }
 
   const Settings& settings() const noexcept { return settings_; }

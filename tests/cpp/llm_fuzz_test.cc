@@ -22,6 +22,7 @@ class Fuzz {
       while (chance(3) && world_.lines.size() < 12) add();
       if (chance(12)) end_one();
       if (chance(60)) world_.scheduler.reset_prefix_cache();
+      if (chance(80)) world_.scheduler.recompute_all();
       world_.check_pages();
       const bool fails = chance(40);
       if (!world_.step(!fails || chance(2))) continue;

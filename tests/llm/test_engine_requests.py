@@ -98,6 +98,31 @@ def test_characters_of_several_tokens_stream_whole() -> None:
     assert not any("\ufffd" in piece for piece in pieces)
 
 
+@pytest.mark.parametrize("preempt", ["recompute", "swap"])
+def test_a_stream_that_is_preempted_gives_every_token_once(preempt: str) -> None:
+    prompts = [[i + 1, i + 2, i + 3, i + 4] for i in range(8)]
+    with fake_llm() as llm:
+        expected = [each.token_ids for each in llm.generate(prompts, greedy_params(60))]
+    streamed: list[list[int]] = [[] for _ in prompts]
+
+    class Listener(_Answer):
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+        def on_update(self, update: Update, is_last: bool) -> None:
+            streamed[self.index] += update.token_ids
+
+    with fake_llm(num_pages=20, page_size=4, preempt=preempt, max_model_len=70) as llm:
+        listeners = [Listener(index) for index in range(len(prompts))]
+        for prompt, listener in zip(prompts, listeners, strict=True):
+            llm._engine.submit(Job(prompt, greedy_params(60), listener, is_streamed=True))
+        ended = [listener.future.result(WAIT_S).token_ids for listener in listeners]
+        stats = llm.stats()
+    assert streamed == ended == expected
+    assert stats["num_preempted_swap" if preempt == "swap" else "num_preempted_recompute"] > 0
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 

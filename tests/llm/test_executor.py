@@ -16,6 +16,7 @@ from llm_samples import Line, Planner, view
 
 from hami.backends.llm.config import config_of_folder
 from hami.backends.llm.executors import sizing
+from hami.backends.llm.executors.cpu_executor import CpuExecutor
 from hami.backends.llm.executors.sizing import Limits, num_pages_for, worst_plan
 from hami.backends.llm.executors.torch_executor import TorchExecutor, choose_dtype
 from hami.backends.llm.kv_pool import KvPool
@@ -186,9 +187,8 @@ def test_auto_is_float32_on_the_cpu(folder: Path) -> None:
 def pages(folder: Path, monkeypatch: pytest.MonkeyPatch, memory: float, peak: float, **limits: Any) -> int:
     """Return the number of pages for so much memory, in bytes."""
     monkeypatch.setattr(sizing, "available_memory", lambda device, share: memory)
-    monkeypatch.setattr(sizing, "measured_peak", lambda limits, device, trial: peak)
     config = config_of_folder(folder)
-    return num_pages_for(config, Limits(**limits), torch.float32, torch.device("cpu"), lambda plan: None)
+    return num_pages_for(config, Limits(**limits), 4, torch.device("cpu"), lambda: peak)
 
 
 PAGE = 2 * 3 * 2 * 16 * 4 * 16  # bytes of a page: K and V, layers, heads, their size, float32, tokens
@@ -221,10 +221,16 @@ def test_a_number_of_pages_is_taken_as_it_is_with_a_warning(
     assert "a sequence of 64 tokens does not fit" in caplog.text
 
 
-def test_pages_are_counted_from_the_machines_memory(folder: Path) -> None:
+def test_pages_to_swap_to_take_from_the_same_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"max_model_len": 64, "max_running": 100, "num_swap_pages": 10}
+    assert pages(folder, monkeypatch, 50 * PAGE, 20 * PAGE, **limits) == 20
+
+
+@pytest.mark.parametrize("executor_type", [TorchExecutor, CpuExecutor])
+def test_pages_are_counted_from_the_machines_memory(folder: Path, executor_type: Any) -> None:
     limits = Limits(max_model_len=100, max_running=3, max_batched_tokens=512, page_size=16)
     config, weights, _ = open_weights(folder)
-    executor = TorchExecutor(config, weights, limits)
+    executor = executor_type(config, weights, limits)
     assert executor.num_pages == 3 * 7 + 1
     planner = Planner(22, 16)
     executor.run(planner.plan([(planner.add(TOKENS), 40)]))

@@ -16,7 +16,7 @@ from hami.errors import BuildError
 from ..config import ModelConfig
 from ..models.rotary import inverse_frequencies
 from ..weights import Weights
-from .sizing import Limits, available_memory
+from .sizing import Limits, num_pages_for
 
 KEPT_AS = {"float32": torch.float32, "float16": torch.float16}
 """How weights are handed over; all other formats are packed from bfloat16 or float32."""
@@ -44,7 +44,23 @@ class CpuExecutor:
         self.page_size = limits.page_size
         self.num_swap_pages = limits.num_swap_pages
         self.vocab_size = config.vocab
-        self._decoder = CpuDecoder(
+        self.config = config
+        self._limits = limits
+        self._num_threads = num_threads
+        self._decoder: CpuDecoder | None = self.load(weights)
+        self.num_pages = num_pages_for(
+            config,
+            limits,
+            4 if self.dtype == "float32" else 2,
+            torch.device("cpu"),
+            lambda: 0.0,  # a decoder has its work space from the beginning
+        )
+        self._make_pool()
+
+    def load(self, weights: Weights) -> CpuDecoder:
+        """Return a decoder of other weights, without pages, beside the one in use; on any thread."""
+        config = self.config
+        decoder = CpuDecoder(
             num_layers=config.layers,
             hidden=config.hidden,
             num_heads=config.heads,
@@ -53,47 +69,45 @@ class CpuExecutor:
             intermediate=config.intermediate,
             vocab=config.vocab,
             rms_eps=config.rms_eps,
-            max_tokens_per_step=limits.max_batched_tokens,
-            max_rows=limits.max_running,
+            max_tokens_per_step=self._limits.max_batched_tokens,
+            max_rows=self._limits.max_running,
             inv_freq=inverse_frequencies(config).tolist(),
             dtype=self.dtype,
-            threads=num_threads,
+            threads=self._num_threads,
             qkv_bias=config.qkv_bias,
             qk_norm=config.qk_norm,
             tie_embeddings=config.tie_embeddings,
         )
         as_read = KEPT_AS.get(self.dtype, torch.bfloat16 if self.dtype == "bfloat16" else torch.float32)
         for name, shape in weight_shapes(config):
-            self._decoder.set_weight(name.removeprefix("model."), weights.get(name, shape, as_read))
-        self.num_pages = limits.num_pages or self._num_pages(config, limits)
-        self._decoder.make_pool(self.num_pages, self.page_size, self.num_swap_pages)
+            decoder.set_weight(name.removeprefix("model."), weights.get(name, shape, as_read))
+        return decoder
 
-    def _num_pages(self, config: ModelConfig, limits: Limits) -> int:
-        """Return how many pages fit; the decoder's work space is allocated already."""
-        itemsize = 4 if self.dtype == "float32" else 2
-        page_bytes = config.kv_bytes_per_token * self.page_size * itemsize
-        memory = available_memory(torch.device("cpu"), limits.memory_utilization)
-        fitting = int(memory // page_bytes) - limits.num_swap_pages
-        if fitting < limits.longest + 1:
-            raise BuildError(
-                f"a sequence of {limits.max_model_len} tokens needs "
-                f"{(limits.longest + 1) * page_bytes >> 20} MiB of pages, "
-                f"and {max(0, int(memory)) >> 20} MiB may be used",
-                code="llm-memory",
-                help="lower `max_model_len`, or raise `memory_utilization`",
-            )
-        return min(fitting, limits.max_running * limits.longest + 1)
+    def use(self, loaded: CpuDecoder) -> None:
+        """Run what `load` returned from now on; the old weights and pages go first, for their memory."""
+        self._decoder = None
+        self._decoder = loaded
+        self._make_pool()
+
+    def _make_pool(self) -> None:
+        assert self._decoder is not None
+        self._decoder.make_pool(self.num_pages, self.page_size, self.num_swap_pages)
 
     def run(self, plan: Any) -> torch.Tensor:
         """Do a plan's page copies, compute its tokens, and return the wanted logits, float32 [L, vocab]."""
-        logits = self._decoder.run(plan)
-        if logits.nbytes == 0:  # which torch.frombuffer refuses
-            return torch.empty((0, self.vocab_size))
-        return torch.frombuffer(logits, dtype=torch.float32).view(-1, self.vocab_size)
+        assert self._decoder is not None
+        return logits_of(self._decoder.run(plan), self.vocab_size)
 
     def close(self) -> None:
         """Let go of the weights and the pages; `run` must not follow."""
-        self.__dict__.pop("_decoder", None)
+        self._decoder = None
+
+
+def logits_of(memory: memoryview, vocab_size: int) -> torch.Tensor:
+    """Return what the core wrote as a tensor of float32, [L, vocab], which shares its memory."""
+    if memory.nbytes == 0:  # which torch.frombuffer refuses
+        return torch.empty((0, vocab_size))
+    return torch.frombuffer(memory, dtype=torch.float32).view(-1, vocab_size)
 
 
 def weight_shapes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -12,25 +12,35 @@ import torch
 
 from hami._core import FakeModel
 
+from .cpu_executor import logits_of
 from .sizing import Limits
 
 
 class FakeExecutor:
     """Behaves like a model with `vocab_size` tokens."""
 
+    config = None
+
     def __init__(self, limits: Limits, vocab_size: int = 256) -> None:
         self.page_size = limits.page_size
         self.num_pages = limits.num_pages or limits.max_running * limits.longest + 1
         self.num_swap_pages = limits.num_swap_pages
         self.vocab_size = vocab_size
-        self._model = FakeModel(vocab_size, self.num_pages, self.page_size, self.num_swap_pages)
+        self._model = self._make()
+
+    def _make(self) -> FakeModel:
+        return FakeModel(self.vocab_size, self.num_pages, self.page_size, self.num_swap_pages)
 
     def run(self, plan: Any) -> torch.Tensor:
         """Do a plan's page copies, keep its tokens, and return the wanted logits, [L, vocab], in float32."""
-        logits = self._model.run(plan)
-        if logits.nbytes == 0:
-            return torch.empty((0, self.vocab_size))
-        return torch.frombuffer(logits, dtype=torch.float32).view(-1, self.vocab_size)
+        return logits_of(self._model.run(plan), self.vocab_size)
+
+    def load(self, weights: Any) -> None:
+        """Take any weights: there are none."""
+
+    def use(self, loaded: None) -> None:
+        """Lose what lies on the pages, as other executors do."""
+        self._model = self._make()
 
     def close(self) -> None:
         """Nothing to let go of."""

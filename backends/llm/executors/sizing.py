@@ -48,14 +48,17 @@ class Limits:
 def num_pages_for(
     config: ModelConfig,
     limits: Limits,
-    dtype: torch.dtype,
+    element_bytes: int,
     device: torch.device,
-    trial: Callable[[Any], None],
+    peak_of_step: Callable[[], float],
 ) -> int:
-    """Return the number of pages, the dummy counted in; `trial` runs a plan in a pool of the dummy alone.
+    """Return the number of pages, the dummy counted in.
 
-    Raises BuildError `llm-memory` if not even one longest sequence fits. An explicit number that is too small
-    for that is taken with a warning: the scheduler then refuses what cannot fit, request by request.
+    `element_bytes` is the size of a number on a page; `peak_of_step` returns the bytes that the worst step
+    takes beyond what is allocated already. Pages to swap to lie in the memory of the host, so on the CPU they
+    take from the same. Raises BuildError `llm-memory` if not even one longest sequence fits. An explicit
+    number that is too small for that is taken with a warning: the scheduler then refuses what cannot fit,
+    request by request.
     """
     if limits.num_pages:
         if limits.num_pages < limits.longest + 1:
@@ -66,9 +69,11 @@ def num_pages_for(
                 limits.max_model_len,
             )
         return limits.num_pages
-    page_bytes = config.kv_elements_per_token * limits.page_size * dtype.itemsize
-    peak = measured_peak(limits, device, trial)
+    page_bytes = config.kv_elements_per_token * limits.page_size * element_bytes
+    peak = peak_of_step()
     memory = available_memory(device, limits.memory_utilization)
+    if device.type == "cpu":
+        memory -= limits.num_swap_pages * page_bytes
     fitting = int((memory - peak) // page_bytes)
     useful = limits.max_running * limits.longest + 1
     if fitting < limits.longest + 1:

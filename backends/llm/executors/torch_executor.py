@@ -17,9 +17,10 @@ from ..attention import ATTENTIONS
 from ..config import ModelConfig
 from ..kv_pool import KvPool
 from ..models import MODELS
+from ..models.base import Model
 from ..step import step_of_plan
 from ..weights import Weights
-from .sizing import Limits, num_pages_for
+from .sizing import Limits, measured_peak, num_pages_for
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -52,11 +53,25 @@ class TorchExecutor:
         self.vocab_size = config.vocab
         self._layout = layout or ("token" if self.device.type == "cuda" else "head")
         self._attention_type = ATTENTIONS[attention]
-        self._model = MODELS[config.architecture](config, weights, dtype=self.dtype, device=self.device)
-        self.num_pages = num_pages_for(config, limits, self.dtype, self.device, self._trial)
-        self._use(self.num_pages)
+        self._model = self.load(weights)
+        self.num_pages = num_pages_for(
+            config,
+            limits,
+            self.dtype.itemsize,
+            self.device,
+            lambda: measured_peak(limits, self.device, self._trial),
+        )
+        self._make_pool(self.num_pages)
 
-    def _use(self, num_pages: int) -> None:
+    def load(self, weights: Weights) -> Model:
+        """Return a model of other weights, beside the one in use; on any thread."""
+        return MODELS[self.config.architecture](self.config, weights, dtype=self.dtype, device=self.device)
+
+    def use(self, loaded: Model) -> None:
+        """Run what `load` returned from now on."""
+        self._model = loaded
+
+    def _make_pool(self, num_pages: int) -> None:
         config = self.config
         self._pool = KvPool(
             config.layers,
@@ -73,7 +88,7 @@ class TorchExecutor:
 
     def _trial(self, plan: Any) -> None:
         """Run a plan whose pages are all the dummy, in a pool that has no other, to see what it takes."""
-        self._use(1)
+        self._make_pool(1)
         self.run(plan)
 
     @torch.inference_mode()
