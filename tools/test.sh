@@ -25,12 +25,13 @@ check() {
 
 # shellcheck disable=SC2329  # called through check
 cpp_tests() {
-    tools/build_cpp_tests.sh "$venv" build/cpp && "$venv/bin/ctest" --test-dir build/cpp --parallel "$(nproc)" --output-on-failure
+    tools/build_cpp_tests.sh "$venv" build/cpp &&
+        "$venv/bin/ctest" --test-dir build/cpp --parallel "$(nproc)" --output-on-failure
 }
 
 # shellcheck disable=SC2329  # called through check
 python_tests() {
-    "$venv/bin/python" -m pytest "${colour[@]}" 2>&1 | tee "$pytest_log"
+    "$venv/bin/python" -m pytest "${colour[@]}" -n "$(nproc)" --dist loadfile 2>&1 | tee "$pytest_log"
 }
 
 mkdir -p build
