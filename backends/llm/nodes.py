@@ -145,7 +145,7 @@ class _Generates(Backend):
     def _params_of(self, given: Any) -> SamplingParams:
         """Return the parameters of a request: what it leaves out is as the node says."""
         if isinstance(given, Mapping):
-            given = {**(self.sampling or {}), **given}
+            given = {**SamplingParams.by_name(self.sampling), **given}
         return self._defaults if given is None else SamplingParams.of(given)
 
     def problem(self) -> str:

@@ -176,6 +176,11 @@ class SamplingParams:
                 raise _about(str(name), f"there is no sampling parameter `{name}`", help)
         return cls(**values)
 
+    @classmethod
+    def by_name(cls, values: Any) -> dict[str, Any]:
+        """Return what a dict, None or an object of this class says; an object says everything."""
+        return dict(vars(values) if isinstance(values, cls) else values or {})
+
 
 _WHOLE_NUMBERS = {
     "n": (1, 1024, "give how many answers you want, from 1 to 1024"),

@@ -56,6 +56,13 @@ def test_a_request_overrides_the_sampling_of_the_node_key_by_key(pipe: Any) -> N
     assert whole["token_ids"] == ids(2)
 
 
+def test_a_node_s_sampling_may_be_an_object_that_requests_override() -> None:
+    sampling = hami.SamplingParams(temperature=0, max_tokens=5)
+    with hami.pipe({"answer": {"backend": "LLM", **SETTINGS, "sampling": sampling}}) as pipe:
+        assert pipe({"data": FRANCE["prompt_ids"]})["token_ids"] == ids(5)
+        assert pipe({"data": FRANCE["prompt_ids"], "sampling": {"max_tokens": 2}})["token_ids"] == ids(2)
+
+
 def test_several_answers_are_lists(pipe: Any) -> None:
     answer = pipe({"data": "Once", "sampling": {"n": 3, "temperature": 1.0, "seed": 4, "max_tokens": 5}})
     assert len(answer["result"]) == len(answer["token_ids"]) == len(answer["finish_reason"]) == 3

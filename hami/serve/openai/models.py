@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from hami.backends.llm.sampling import SamplingParams  # type: ignore[import-untyped]
 from hami.errors import did_you_mean, quoted
 from hami.pipeline import Pipeline
 from hami.plan import Plan, PlannedBackend
@@ -77,8 +78,8 @@ def _models_of(plan: Plan) -> Iterator[Model]:
         backend = _find_backend(node.backend)
         if backend is not None and node.region == 0:
             name = node.name.partition("#")[0]  # a stage of an expression goes by the node that was written
-            table = backend.params.get("sampling")
-            yield Model(name, name, _entry(plan, number), table if isinstance(table, Mapping) else {})
+            sampling = SamplingParams.by_name(backend.params.get("sampling"))
+            yield Model(name, name, _entry(plan, number), sampling)
 
 
 def _find_backend(backend: PlannedBackend) -> PlannedBackend | None:

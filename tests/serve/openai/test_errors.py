@@ -89,7 +89,6 @@ BAD_COMPLETIONS = {
     "ids and texts": ({"prompt": [1, "a"]}, "prompt"),
     "ids beyond": ({"prompt": [1, 256]}, "prompt"),
     "a long prompt": ({"prompt": "a" * 600}, "prompt"),
-    "a bad one among others": ({"prompt": ["abcd", "a" * 600]}, "prompt"),
     "messages": ({"extra_body": CHAT}, "messages"),
 }
 
@@ -118,9 +117,18 @@ def test_a_bad_completion_is_refused_and_names_the_parameter(
     assert (caught.value.type, caught.value.param) == ("invalid_request_error", param)
 
 
-def test_a_refused_request_leaves_nothing_behind(fake: Served) -> None:
-    with pytest.raises(openai.BadRequestError):
+def test_a_bad_prompt_among_others_is_refused_and_the_others_are_aborted(fake: Served) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
         complete(fake, prompt=["abcd", "a" * 600], max_tokens=400)
+    assert caught.value.param == "prompt"
+    assert fake.wait_until_idle()["pages_referenced"] == 0
+
+
+def test_a_bad_prompt_among_others_ends_their_stream(fake: Served) -> None:
+    """The first ones may have begun when it is found: then its error is the last event."""
+    with pytest.raises(openai.APIError) as caught:
+        list(complete(fake, prompt=["abcd", "a" * 600], max_tokens=400, stream=True))
+    assert (caught.value.param, caught.value.code) == ("prompt", "context_length_exceeded")
     assert fake.wait_until_idle()["pages_referenced"] == 0
 
 

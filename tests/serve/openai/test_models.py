@@ -108,6 +108,11 @@ def test_the_node_s_sampling_is_known() -> None:
     assert models.find("large").sampling == {}
 
 
+def test_a_node_s_sampling_may_be_an_object() -> None:
+    models = models_of({"answer": {**LLM, "sampling": hami.SamplingParams(max_tokens=5)}})
+    assert models.find("answer").sampling["max_tokens"] == 5
+
+
 def test_a_model_behind_another_node_answers() -> None:
     engine = fake_engine(tokenizer=ByteTokenizer(), wrap=lambda inner: Script(inner, b"hello"))
     source = {"ready": {"backend": "Identity", "next": MODEL}, **fake_node()}
