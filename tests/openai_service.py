@@ -1,4 +1,8 @@
-"""What the tests of OpenAI's API share: pipelines behind a real server on a real socket, and its clients."""
+"""What the tests of OpenAI's API share: pipelines behind a real server on a real socket, and its clients.
+
+It skips whoever imports it where something is not installed, and so has to be the first to import it: tests
+take the fake engines from here.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,32 @@ openai = pytest.importorskip("openai", reason="needs openai, which is not instal
 
 import uvicorn  # noqa: E402
 from fastapi import FastAPI  # noqa: E402
+from llm_engines import ByteTokenizer, Gate, Hooked, Script, fake_engine  # noqa: E402
 from llm_samples import SMOLLM2  # noqa: E402
 
 import hami  # noqa: E402
 from hami.backends.llm import nodes  # noqa: E402
 from hami.backends.llm.engine import Engine  # noqa: E402
 from hami.serve.openai import router  # noqa: E402
+
+__all__ = [
+    "GREEDY",
+    "MODEL",
+    "SETTINGS",
+    "WAIT_S",
+    "ByteTokenizer",
+    "Gate",
+    "Hooked",
+    "Script",
+    "Served",
+    "Service",
+    "events_of",
+    "fake_engine",
+    "fake_node",
+    "openai",
+    "read_all",
+    "served",
+]
 
 WAIT_S = 60.0
 MODEL = "answer"

@@ -7,8 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llm_engines import ByteTokenizer, Gate, Hooked, fake_engine
-from openai_service import MODEL, Served, fake_node, openai, read_all, served
+from openai_service import (
+    MODEL,
+    ByteTokenizer,
+    Gate,
+    Hooked,
+    Served,
+    fake_engine,
+    fake_node,
+    openai,
+    read_all,
+    served,
+)
 
 import hami
 from hami.serve.openai.errors import api_error

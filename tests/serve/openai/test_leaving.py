@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import socket
 from typing import Any
 
 import pytest
-from llm_engines import ByteTokenizer, Gate, Hooked, fake_engine
-from openai_service import MODEL, Served, events_of, fake_node, openai, read_all, served
+from openai_service import (
+    MODEL,
+    ByteTokenizer,
+    Gate,
+    Hooked,
+    Served,
+    events_of,
+    fake_engine,
+    fake_node,
+    openai,
+    read_all,
+    served,
+)
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -174,3 +187,39 @@ def test_requests_of_higher_priority_run_first() -> None:
     with served(fake_node(), engine) as running:
         asyncio.run(ask_all(running))
     assert ended == [9, 5, 0]
+
+
+def test_whatever_clients_do_nothing_is_left_behind() -> None:
+    """Each of sixty clients asks for something, and leaves at some point, or never."""
+    chance = random.Random(5)
+
+    async def visit(client: Any, patience: int, keys: dict[str, Any]) -> None:
+        asking = client.completions.create(model=MODEL, extra_body={"ignore_eos": True}, **keys)
+        if not keys["stream"]:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(asking, patience / 1000)
+            return
+        async with await asking as stream:
+            async for _ in stream:
+                patience -= 1
+                if patience <= 0:
+                    break
+
+    async def visit_all(running: Served) -> None:
+        async with running.connect() as client:
+            visits = []
+            for number in range(60):
+                prompt = chance.choice(["abcd", ["abcd", "efgh"], [1, 2, 3]])
+                keys = {"prompt": prompt, "n": chance.choice([1, 1, 3]), "stream": bool(number % 2)}
+                keys |= {"seed": number, "max_tokens": chance.choice([1, 20, 400])}
+                visits.append(visit(client, chance.choice([1, 5, 50, 10_000]), keys))
+            await asyncio.gather(*visits)
+
+    engine = fake_engine(tokenizer=ByteTokenizer(), num_pages=60)  # too few for all at once
+    with served(fake_node(), engine) as running:
+        asyncio.run(visit_all(running))
+        stats = running.wait_until_idle()
+        until_empty(running)
+        alone = running.client.completions.create(model=MODEL, prompt="abcd", seed=1, max_tokens=5)
+    assert (stats["pages_referenced"], stats["swapped"]) == (0, 0)
+    assert alone.usage.completion_tokens > 0

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from llm_engines import ByteTokenizer, Script, fake_engine
-from openai_service import MODEL, Served, Service, fake_node, openai, served
+from openai_service import (
+    MODEL,
+    ByteTokenizer,
+    Script,
+    Served,
+    Service,
+    fake_engine,
+    fake_node,
+    openai,
+    served,
+)
 
 import hami
 from hami.backends.llm import nodes

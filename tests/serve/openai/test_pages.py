@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from llm_engines import ByteTokenizer, fake_engine
-from openai_service import fake_node, served
+from openai_service import ByteTokenizer, fake_engine, fake_node, served
 
 from hami.serve.openai.schema import REFUSED, ChatRequest, CompletionRequest
 
