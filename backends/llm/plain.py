@@ -43,16 +43,23 @@ class Plain:
     def prompt(self, job: Job, data: Any) -> dict[str, Any]:
         """Return a prompt as it is echoed: text, ids, and log-probabilities if they were asked for.
 
-        The first token has a place too, whose `logprob` is None.
+        Every token has a place. That of the first has a `logprob` of None, and no bytes if the tokenizer has
+        put it before the text.
         """
-        vocabulary, ids = self._vocabulary, job.prompt
-        raw = b"".join(map(vocabulary.bytes_of, ids))
-        places = Plain(vocabulary, skips_special=False).places(job.prompt_logprobs)
-        if places is not None:
-            nothing = {"logprob": None, "rank": None, "top": [], "top_texts": [], "top_bytes": []}
-            places[0] = {"token": ids[0], **nothing, **self._names(ids[0])}
-        text = data if isinstance(data, str) else raw.decode("utf-8", errors="replace")
-        return {"text": text, "token_ids": ids, "logprobs": places}
+        ids = job.prompt
+        text = data if isinstance(data, str) else self._text(ids)
+        if job.prompt_logprobs is None:
+            return {"text": text, "token_ids": ids, "logprobs": None}
+        shown = Plain(self._vocabulary, skips_special=False)
+        places = shown.places(job.prompt_logprobs[1:])
+        first = {"token": ids[0], "logprob": None, "rank": None, "top": [], "top_texts": [], "top_bytes": []}
+        first |= shown._names(ids[0])
+        if ids[0] in self._vocabulary.special_ids and not text.startswith(first["text"]):
+            first["bytes"] = []
+        return {"text": text, "token_ids": ids, "logprobs": [first, *(places or ())]}
+
+    def _text(self, ids: Iterable[int]) -> str:
+        return b"".join(map(self._vocabulary.bytes_of, ids)).decode("utf-8", errors="replace")
 
     def _place(self, place: TokenLogprobs) -> dict[str, Any]:
         tops = [token for token, _ in place.top]

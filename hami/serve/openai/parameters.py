@@ -23,11 +23,10 @@ MAX_LOGPROBS = 20
 UNBOUNDED = 1 << 31  # more tokens than any context has: the engine cuts it to what is left
 
 _FORMS = ("response_format", "guided_json", "guided_regex")
-_APART = {"logprobs", "max_tokens"}  # they mean something else here, or have several names
 _SAMPLED = tuple(
     each.name
     for each in fields(SamplingParams)
-    if each.name in GenerationRequest.model_fields and each.name not in _APART
+    if each.name in GenerationRequest.model_fields and each.name != "max_tokens"  # it has several names
 )
 
 
