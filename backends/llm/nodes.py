@@ -1,7 +1,8 @@
 """Language models as nodes: `LLM` whole, or taken apart as Tokenize, ContinuousBatching and Detokenize.
 
 A request is a dict with the prompt in `data`, and, if wanted, `sampling` (a dict or SamplingParams), `salt`,
-`user`, `priority`, and `stream`: what the partial results are, `text` (default), `token_ids` or `full`.
+`user`, `priority`, `echo` (the answer has the prompt too), and `stream`: what the partial results are, `text`
+(default), `token_ids` or `full`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .engine import Engine
 from .jobs import Job
 from .loading import load_engine
 from .outputs import Generation, Update, as_dict
+from .plain import Plain
 from .sampling import SamplingParams
 from .settings import SETTINGS, EngineSettings
 from .tokenizer import Tokenizer, load_tokenizer
@@ -42,11 +44,17 @@ def _with_settings(backend: _C) -> _C:
 class _Answer:
     """Carries a generation into the item of a request."""
 
-    def __init__(self, item: dict[str, Any], reply: Reply, stream: str, gives_text: bool) -> None:
+    def __init__(
+        self, item: dict[str, Any], reply: Reply, stream: str, plain: Plain, gives_text: bool
+    ) -> None:
         self._item = item
         self._reply = reply
         self._stream = stream
+        self._plain = plain
         self._gives_text = gives_text
+        self._echoes = bool(item.get("echo", False))
+        self._has_echoed = False
+        self.job: Job | None = None
 
     def is_wanted(self) -> bool:
         return self._reply.is_wanted
@@ -56,12 +64,24 @@ class _Answer:
 
     def on_update(self, update: Update, is_last: bool) -> None:
         if self._stream == "full":
-            self._reply.emit(as_dict(update), is_last)
+            self._reply.emit(self._full(update), is_last)
         elif self._stream == "token_ids" or not self._gives_text:
             if update.token_ids:
                 self._reply.emit(update.token_ids, is_last)
         elif update.text:
             self._reply.emit(update.text, is_last)
+
+    def _full(self, update: Update) -> dict[str, Any]:
+        """Return an update as plain data, the first one of a request with its prompt."""
+        full = self._plain.update(update)
+        if self._echoes and not self._has_echoed:
+            self._has_echoed = True
+            full["prompt"] = self._prompt()
+        return full
+
+    def _prompt(self) -> dict[str, Any]:
+        assert self.job is not None
+        return self._plain.prompt(self.job, self._item.get("data"))
 
     def on_end(self, generation: Generation) -> None:
         outputs = generation.outputs
@@ -69,25 +89,20 @@ class _Answer:
             "result": [each.text if self._gives_text else each.token_ids for each in outputs],
             "token_ids": [each.token_ids for each in outputs],
             "finish_reason": [each.finish_reason for each in outputs],
-            "logprobs": [_plain(each.logprobs) for each in outputs],
+            "logprobs": [self._plain.places(each.logprobs) for each in outputs],
         }
         for key, values in columns.items():
             self._item[key] = values[0] if len(values) == 1 else values
         self._item["usage"] = as_dict(generation.usage)
         self._item["timing"] = as_dict(generation.timing)
         if generation.prompt_logprobs is not None:
-            self._item["prompt_logprobs"] = _plain(generation.prompt_logprobs)
+            self._item["prompt_logprobs"] = self._plain.places(generation.prompt_logprobs)
+        if self._echoes:
+            self._item["prompt"] = self._prompt()
         self._reply.finish()
 
     def on_error(self, error: BaseException) -> None:
         self._reply.fail(error)
-
-
-def _plain(logprobs: Any) -> Any:
-    """Return log-probabilities as plain lists and dicts."""
-    if logprobs is None:
-        return None
-    return [None if place is None else place._asdict() for place in logprobs]
 
 
 @_with_settings
@@ -113,10 +128,13 @@ class _Generates(Backend):
             raise RequestError(
                 f"`stream` is `{stream!r}`", code="llm-stream", help=f"use one of {', '.join(STREAMS)}"
             )
-        job = Job(
+        params = self._params_of(item.get("sampling"))
+        plain = Plain(self._engine.vocabulary, params.skip_special_tokens)
+        answer = _Answer(item, reply, stream, plain, self.gives_text)
+        answer.job = job = Job(
             self._engine.vocabulary.prompt_ids(item.get("data")),
-            self._params_of(item.get("sampling")),
-            _Answer(item, reply, stream, self.gives_text),
+            params,
+            answer,
             is_streamed=reply.is_streamed,
             priority=item.get("priority", 0),
             salt=str(item.get("salt", "")),
@@ -127,7 +145,7 @@ class _Generates(Backend):
     def _params_of(self, given: Any) -> SamplingParams:
         """Return the parameters of a request: what it leaves out is as the node says."""
         if isinstance(given, Mapping):
-            given = {**(self.sampling or {}), **given}
+            given = {**SamplingParams.by_name(self.sampling), **given}
         return self._defaults if given is None else SamplingParams.of(given)
 
     def problem(self) -> str:

@@ -106,6 +106,6 @@ class Update:
         self.stop_reason = later.stop_reason
 
 
-def as_dict(value: Usage | Timing | Update | Completion) -> dict[str, Any]:
+def as_dict(value: Usage | Timing) -> dict[str, Any]:
     """Return the fields as plain data."""
     return asdict(value)

@@ -19,6 +19,12 @@ MAX_STOPS = 64
 MAX_BIAS = 100.0
 
 
+class SamplingError(RequestError):
+    """A sampling parameter is wrong; `param` is its name."""
+
+    param = ""
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How tokens are chosen. Frozen: one object may serve many requests.
@@ -166,12 +172,14 @@ class SamplingParams:
         known = [item.name for item in fields(cls)]
         for name in values:
             if name not in known:
-                raise RequestError(
-                    f"there is no sampling parameter `{name}`",
-                    code="llm-sampling",
-                    help=did_you_mean(str(name), known, otherwise="leave it out"),
-                )
+                help = did_you_mean(str(name), known, otherwise="leave it out")
+                raise _about(str(name), f"there is no sampling parameter `{name}`", help)
         return cls(**values)
+
+    @classmethod
+    def by_name(cls, values: Any) -> dict[str, Any]:
+        """Return what a dict, None or an object of this class says; an object says everything."""
+        return dict(vars(values) if isinstance(values, cls) else values or {})
 
 
 _WHOLE_NUMBERS = {
@@ -197,9 +205,15 @@ _NUMBERS = {
 _FLAGS = ("ignore_eos", "include_stop_str_in_output", "skip_special_tokens", "early_stopping")
 
 
-def _wrong(name: str, value: Any, help: str) -> RequestError:
+def _wrong(name: str, value: Any, help: str) -> SamplingError:
     shown = value if isinstance(value, str) else repr(value)
-    return RequestError(f"`{name}` is `{shown:.80}`", code="llm-sampling", help=help)
+    return _about(name, f"`{name}` is `{shown:.80}`", help)
+
+
+def _about(name: str, message: str, help: str) -> SamplingError:
+    error = SamplingError(message, code="llm-sampling", help=help)
+    error.param = name
+    return error
 
 
 def _whole(name: str, value: Any, low: int, high: int, help: str) -> int:

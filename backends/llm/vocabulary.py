@@ -89,11 +89,18 @@ class Vocabulary:
         """Return the grammar that a request asks for; the first time it is compiled, which takes a while."""
         return self._grammars.of(params) if params.has_grammar else None
 
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """The tokens that stand for no text of their own."""
+        return frozenset() if self.tokenizer is None else frozenset(self.tokenizer.special_ids)
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes of one token; none without a tokenizer."""
+        return b"" if self._table is None else self._table.bytes_of(token)
+
     def text_of(self, token: int) -> str:
         """Return one token as text, for log-probabilities; half a character reads `\ufffd`."""
-        if self.tokenizer is None:
-            return ""
-        return self.tokenizer.token_bytes()[token].decode("utf-8", errors="replace")
+        return self.bytes_of(token).decode("utf-8", errors="replace")
 
     def _needs_tokenizer(self, what: str) -> Tokenizer:
         if self.tokenizer is None:

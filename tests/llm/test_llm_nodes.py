@@ -56,6 +56,13 @@ def test_a_request_overrides_the_sampling_of_the_node_key_by_key(pipe: Any) -> N
     assert whole["token_ids"] == ids(2)
 
 
+def test_a_node_s_sampling_may_be_an_object_that_requests_override() -> None:
+    sampling = hami.SamplingParams(temperature=0, max_tokens=5)
+    with hami.pipe({"answer": {"backend": "LLM", **SETTINGS, "sampling": sampling}}) as pipe:
+        assert pipe({"data": FRANCE["prompt_ids"]})["token_ids"] == ids(5)
+        assert pipe({"data": FRANCE["prompt_ids"], "sampling": {"max_tokens": 2}})["token_ids"] == ids(2)
+
+
 def test_several_answers_are_lists(pipe: Any) -> None:
     answer = pipe({"data": "Once", "sampling": {"n": 3, "temperature": 1.0, "seed": 4, "max_tokens": 5}})
     assert len(answer["result"]) == len(answer["token_ids"]) == len(answer["finish_reason"]) == 3
@@ -66,6 +73,51 @@ def test_logprobs_are_plain_data(pipe: Any) -> None:
     assert [place["token"] for place in answer["logprobs"]] == ids(2)
     assert all(len(place["top"]) == 2 and place["rank"] == 1 for place in answer["logprobs"])
     json.dumps(answer["logprobs"])
+
+
+def test_logprobs_name_their_tokens(pipe: Any) -> None:
+    answer = pipe({"data": FRANCE["prompt_ids"], "sampling": {"max_tokens": 4, "logprobs": 2}})
+    assert "".join(place["text"] for place in answer["logprobs"]) == answer["result"]
+    assert b"".join(bytes(place["bytes"]) for place in answer["logprobs"]).decode() == answer["result"]
+    assert all(place["top_texts"][0] == place["text"] for place in answer["logprobs"])
+    assert all(place["top_bytes"][0] == place["bytes"] for place in answer["logprobs"])
+
+
+def test_a_token_that_shows_no_text_has_a_name_and_no_bytes(pipe: Any) -> None:
+    end = {"logit_bias": {2: 100}, "allowed_token_ids": [2, 5], "logprobs": 0}
+    (place,) = pipe({"data": "Once", "sampling": end})["logprobs"]
+    assert (place["text"], place["bytes"]) == ("<|im_end|>", None)
+    (place,) = pipe({"data": "Once", "sampling": {**end, "skip_special_tokens": False}})["logprobs"]
+    assert bytes(place["bytes"]) == b"<|im_end|>"
+
+
+def test_a_prompt_is_echoed_with_its_text_ids_and_logprobs(pipe: Any) -> None:
+    for data in ("The capital of France is", FRANCE["prompt_ids"]):
+        request = {"data": data, "echo": True, "sampling": {"max_tokens": 2, "prompt_logprobs": 1}}
+        prompt = pipe(request)["prompt"]
+        assert (prompt["text"], prompt["token_ids"]) == ("The capital of France is", FRANCE["prompt_ids"])
+        assert "".join(place["text"] for place in prompt["logprobs"]) == prompt["text"]
+        assert [place["token"] for place in prompt["logprobs"]] == FRANCE["prompt_ids"]
+        assert prompt["logprobs"][0]["logprob"] is None
+        json.dumps(prompt)
+
+
+def test_only_the_first_update_echoes_the_prompt(pipe: Any) -> None:
+    request: dict[str, Any] = {"data": "The capital of France is", "echo": True, "stream": "full"}
+    first, *others = pipe.stream(request)
+    assert first["prompt"] == request["prompt"]
+    assert all("prompt" not in update for update in others)
+    assert first["prompt"]["logprobs"] is None
+    assert "prompt" not in pipe({"data": "The capital of France is"})
+
+
+def test_updates_are_plain_data(pipe: Any) -> None:
+    sampling = {"max_tokens": 3, "logprobs": 1}
+    updates = list(pipe.stream({"data": FRANCE["prompt_ids"], "stream": "full", "sampling": sampling}))
+    whole = pipe({"data": FRANCE["prompt_ids"], "sampling": sampling})
+    places = [place for update in updates for place in update["logprobs"] or ()]
+    assert [place["text"] for place in places] == [place["text"] for place in whole["logprobs"]]
+    json.dumps(updates)
 
 
 def test_pieces_of_a_stream_are_the_text(pipe: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hami.backends.llm.sampling import SamplingParams
+from hami.backends.llm.sampling import SamplingError, SamplingParams
 from hami.errors import RequestError
 
 WRONG: list[tuple[str, Any]] = [
@@ -148,3 +148,28 @@ def test_tokens_outside_the_vocabulary_are_refused(name: str) -> None:
     with pytest.raises(RequestError, match=f"`{name}` is `10`") as caught:
         params.check_tokens(10)
     assert "0 to 9" in caught.value.help
+
+
+@pytest.mark.parametrize(
+    ("keys", "param"),
+    [
+        ({"top_p": 2}, "top_p"),
+        ({"n": 2, "temperature": 0}, "n"),
+        ({"min_tokens": 20}, "min_tokens"),
+        ({"stop": [""]}, "stop"),
+        ({"regex": "a", "json_schema": {}}, "regex"),
+        ({"temprature": 1}, "temprature"),
+    ],
+)
+def test_an_error_knows_which_parameter_is_wrong(keys: dict[str, Any], param: str) -> None:
+    with pytest.raises(SamplingError) as caught:
+        SamplingParams.of(keys)
+    assert caught.value.param == param
+    assert pickle.loads(pickle.dumps(caught.value)).param == param
+
+
+def test_what_a_dict_or_an_object_says_is_told_by_name() -> None:
+    assert SamplingParams.by_name(None) == {}
+    assert SamplingParams.by_name({"n": 2}) == {"n": 2}
+    told = SamplingParams.by_name(SamplingParams(n=2, stop="x"))
+    assert SamplingParams.of(told) == SamplingParams(n=2, stop="x")
