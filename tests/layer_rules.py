@@ -59,6 +59,7 @@ MAY_IMPORT = {
         "config",
         "parser",
         "backend",
+        "engine",
         "event",
         "stream",
         "tensors",
