@@ -1,10 +1,10 @@
-"""A pipeline on HTTP: `hami serve pipeline.toml`, or `create_app(Service.open("pipeline.toml"))` for any ASGI server.
+"""A pipeline on HTTP: `hami serve pipeline.toml`, or `create_app(Service.open("pipeline.toml"))`.
 
 Needs the extra `serve`. Nothing else of hami imports this package, but the command line when it is asked to.
 """
 
 from .app import create_app
-from .errors import ServeError
+from .refusal import ServeError
 from .service import Service
 from .settings import Settings
 

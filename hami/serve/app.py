@@ -7,17 +7,29 @@ from importlib import metadata
 
 from fastapi import APIRouter, FastAPI
 
-from . import errors
+from . import errors, inference, rest
+from .access import AccessLog, Bearer
+from .limits import Limits
 from .service import Service
 
 # One line for each feature.
-_ROUTERS: tuple[Callable[[Service], APIRouter], ...] = ()
+_ROUTERS: tuple[Callable[[Service], APIRouter], ...] = (
+    inference.router,
+    rest.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:
     """Return the application that answers for `service`. It may run on one event loop at a time."""
-    app = FastAPI(title=f"hami: {service.name}", version=metadata.version("hami-core"))
+    app = FastAPI(
+        title=f"hami: {service.name}", version=metadata.version("hami-core"), redirect_slashes=False
+    )
     for router in _ROUTERS:
         app.include_router(router(service))
     errors.add_handlers(app, service.settings)
+    # The last one is the outermost.
+    app.add_middleware(Limits, service=service)
+    if service.settings.token is not None:
+        app.add_middleware(Bearer, service=service, token=service.settings.token)
+    app.add_middleware(AccessLog)
     return app

@@ -5,6 +5,7 @@ Every router gets it. The pipeline may be called from any thread; everything els
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ class Service:
         self.settings = settings or Settings()
         self.is_draining = False
         self.num_running = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     @classmethod
     def open(cls, source: Any, settings: Settings | None = None) -> Service:
@@ -54,7 +57,14 @@ class Service:
     def running(self) -> Iterator[None]:
         """Count a request as running, so that the end of the server waits for it."""
         self.num_running += 1
+        self._is_idle.clear()
         try:
             yield
         finally:
             self.num_running -= 1
+            if self.num_running == 0:
+                self._is_idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no request runs."""
+        await self._is_idle.wait()
