@@ -57,4 +57,5 @@ def to_numbers(datatype: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, An
     """Return the array with values that JSON can show: those of BF16 as float32."""
     if datatype != BF16:
         return array
-    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    wide: np.ndarray[Any, Any] = array.astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)

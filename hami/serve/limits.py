@@ -165,3 +165,4 @@ class _Exchange:
             await response(self.scope, self.receive_outer, self.send_outer)
         elif abort := self.scope.get("extensions", {}).get("hami.abort"):
             abort()  # half an answer must not look like a whole one
+            await self._watch()  # uvicorn hears of it as well

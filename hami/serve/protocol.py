@@ -10,7 +10,7 @@ import asyncio
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .errors import error_response
 from .refusal import ServeError
@@ -35,6 +35,7 @@ class Protocol(HttpToolsProtocol):
         self.is_in_head = False
         self.is_in_body = False
         self.head_bytes = 0  # of the present request, as far as they are known
+        self.num_begun = 0  # requests
         self.refusal: ServeError | None = None
 
     # --- the connection ---
@@ -48,10 +49,11 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        was_in_head = self.is_in_head
+        was_in_head, was_in_body, num_before = self.is_in_head, self.is_in_body, self.num_begun
         super().data_received(data)
         # A head that is not complete: the parser holds all of it, and tells of whole headers only.
-        if was_in_head and self.is_in_head and not self.transport.is_closing():
+        is_all_head = not was_in_body and self.num_begun - num_before == (0 if was_in_head else 1)
+        if is_all_head and self.is_in_head and not self.transport.is_closing():
             self.head_bytes += len(data)
             if self.head_bytes > self.settings.max_header_bytes:
                 self._refuse(self._large_head())
@@ -62,6 +64,7 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         self.is_in_head = True
         self.head_bytes = 0
+        self.num_begun += 1
         if self.head_timer is None:
             self._set_head_timer()
 
@@ -75,7 +78,8 @@ class Protocol(HttpToolsProtocol):
         self.is_in_body = True
         super().on_headers_complete()
         # The task of the request runs later.
-        self.scope.setdefault("extensions", {})["hami.abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
+        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
+        extensions["hami.abort"] = self.transport.abort
 
     def on_message_complete(self) -> None:
         self.is_in_body = False
@@ -90,12 +94,12 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, error: ServeError) -> None:
         """Answer with an error and close; who came before on this connection is answered first."""
-        is_answering = self.cycle is not None and not self.cycle.response_complete
-        if is_answering and not self.is_in_body:
-            self.cycle.keep_alive = False
+        cycle = self._open_cycle()
+        if cycle is not None and not self.is_in_body:
+            cycle.keep_alive = False
             self.flow.pause_reading()
             return
-        if not (is_answering and self.cycle.response_started):
+        if cycle is None or not cycle.response_started:
             body = bytes(error_response(error, self.settings).body)
             status = HTTPStatus(error.http_status)
             head = (
@@ -104,6 +108,11 @@ class Protocol(HttpToolsProtocol):
             )
             self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def _open_cycle(self) -> RequestResponseCycle | None:
+        """Return the last request, if its answer is not complete."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first
+        return None if cycle is None or cycle.response_complete else cycle
 
     def _large_head(self) -> ServeError:
         return ServeError(
@@ -124,10 +133,12 @@ class Protocol(HttpToolsProtocol):
             self.head_timer = None
 
     def _on_slow_head(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            return self._set_head_timer()  # it is the server who lets the client wait
+        if self._open_cycle() is not None:
+            self._set_head_timer()  # it is the server who lets the client wait
+            return
         if not self.is_in_head:
-            return self.transport.close()
+            self.transport.close()
+            return
         message = f"the head of the request was not complete after {self.settings.timeout_s:g} s"
         help = "send it faster, or start the server with a larger `--timeout`"
         self._refuse(ServeError(message, status=408, code="serve-slow-head", help=help))

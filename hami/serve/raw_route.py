@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
+_TEXT = {"type": "string"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -38,17 +39,11 @@ def described(
 ) -> dict[str, Any]:
     """Return `openapi_extra` of a route.
 
-    `in_path` and `in_query` are parameters with their descriptions; `body` and `result` map content types to JSON
-    schemas.
+    `in_path` and `in_query` are parameters with their descriptions; `body` and `result` map content types to
+    JSON schemas.
     """
     parameters = [
-        {
-            "name": name,
-            "in": place,
-            "required": place == "path",
-            "description": text,
-            "schema": {"type": "string"},
-        }
+        {"name": name, "in": place, "required": place == "path", "description": text, "schema": _TEXT}
         for place, names in (("path", in_path), ("query", in_query))
         for name, text in (names or {}).items()
     ]

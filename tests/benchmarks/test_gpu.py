@@ -161,8 +161,7 @@ def test_the_pipeline_is_compared_with_the_slowest_stage_of_its_own_round() -> N
     ]
 
     assert gpu.picture_targets(rows) == (
-        "2 + 1 + 2: the whole pipeline: 90.0% of the slowest stage alone, decode "
-        "(target: at least 90%)"
+        "2 + 1 + 2: the whole pipeline: 90.0% of the slowest stage alone, decode (target: at least 90%)"
     )
 
 

@@ -76,13 +76,13 @@ def test_a_request_that_runs_is_let_go(serve: Any, probe: Any, eventually: Any) 
 
 def test_one_that_goes_away_takes_nobody_along(busy: Any, eventually: Any, waiting_at: Any) -> None:
     served, seen, _plug = busy
-    stays = begin(served, b"stays")
     goes = begin(served, b"goes")
-    eventually(lambda: waiting_at(served) == 2)
-    goes.close()
-    eventually(lambda: served.service.num_running == 1)
-    seen.open()
-    assert stays.recv(65536).startswith(b"HTTP/1.1 200 ")
+    with begin(served, b"stays") as stays:
+        eventually(lambda: waiting_at(served) == 2)
+        goes.close()
+        eventually(lambda: served.service.num_running == 1)
+        seen.open()
+        assert stays.recv(65536).startswith(b"HTTP/1.1 200 ")
     assert seen.items == ["plug", b"stays"]
 
 

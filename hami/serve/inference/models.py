@@ -95,11 +95,11 @@ class Model:
 
     def _values(self, request: dict[str, Any]) -> dict[str, Any]:
         result = request.get("result")
-        if self.outputs is None or (len(self.outputs) > 1 and not isinstance(result, dict)):
-            return {"result": result}
-        if len(self.outputs) == 1:
+        if self.outputs is not None and len(self.outputs) == 1:
             return {self.outputs[0].name: result}
-        return {spec.name: result[spec.name] for spec in self.outputs}
+        if self.outputs is not None and isinstance(result, dict):
+            return {spec.name: result[spec.name] for spec in self.outputs}
+        return {"result": result}
 
     def _one(self, name: str, values: dict[str, Any], request: dict[str, Any]) -> Any:
         if name in values:
@@ -172,7 +172,7 @@ def _engine_keys(specs: tuple[TensorSpec, ...], inputs: dict[str, Input]) -> dic
     arrays = {name: inputs[name].value for name in names}
     keys = {"data": arrays if len(names) > 1 else arrays[names[0]]}
     for spec in specs:
-        shape = getattr(arrays[spec.name], "shape", ())
+        shape: tuple[int, ...] = getattr(arrays[spec.name], "shape", ())
         if spec.has_rows and len(shape) == len(spec.shape):
             return {**keys, "request_size": max(shape[0], 1)}
     return keys

@@ -69,6 +69,8 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: Any) -> Any:
         return elements
     try:
         found = np.asarray(data)
+        if datatype == "UINT64" and found.dtype.kind == "f":  # what numpy makes of large and small ones
+            found = np.asarray(data, object)
     except (ValueError, OverflowError):
         raise bad_tensor(name, "is not one regular array", "send the values in row-major order") from None
     if found.size != count:
@@ -81,7 +83,8 @@ def _converted(name: str, datatype: str, found: np.ndarray[Any, Any]) -> np.ndar
     """Return the values in their type, and refuse those that are not of it."""
     dtype = np.dtype("float32" if datatype == BF16 else NUMBERS[datatype])
     kinds = {"b": "biu", "f": "fiu"}.get(dtype.kind, "iu")
-    if found.size and found.dtype.kind not in kinds:
+    is_whole = found.dtype.kind == "O" and all(type(value) is int for value in found.flat)
+    if found.size and found.dtype.kind not in kinds and not is_whole:
         raise bad_tensor(name, f"has values that are no {datatype}", "send numbers, or the type they have")
     if found.size and dtype.kind != "f":
         lowest, highest = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -110,10 +113,10 @@ def _wrong_count(name: str, found: int, wanted: int) -> ServeError:
 def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the upper halves of float32, rounded to nearest, ties to even."""
     bits = np.ascontiguousarray(array).view(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(
-        np.uint16
-    )
-    return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
+    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    rounded: np.ndarray[Any, Any] = ((bits + half) >> np.uint32(16)).astype(np.uint16)
+    rounded[np.isnan(array)] = 0x7FC0
+    return rounded
 
 
 def packed(elements: Sequence[bytes]) -> bytes:

@@ -38,21 +38,21 @@ def infer_response(model: Model, infer: InferRequest, outputs: dict[str, list[An
 def _tensor(name: str, values: list[Any], buffers: list[Any] | None) -> dict[str, Any]:
     """Return one output of the header; its data goes to `buffers` if there are some."""
     found = _joined(values)
-    if found is None:
-        elements = [_element(value) for value in values]
-        datatype, shape, data = BYTES, [len(elements)], packed(elements) if buffers is not None else b""
-    else:
+    data: Any
+    if found is not None:
         datatype, array = found
-        shape, data = list(array.shape), array.data.cast("B") if array.size else b""
-    tensor: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
-    if buffers is not None:
-        tensor["parameters"] = {"binary_data_size": len(data)}
-        buffers.append(data)
-    elif found is None:
-        tensor["data"] = [_text(name, element) for element in elements]
+        tensor: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
+        if buffers is None:
+            return {**tensor, "data": to_numbers(datatype, array).reshape(-1)}
+        data = array.reshape(-1).data.cast("B") if array.size else b""  # none has no view of bytes
     else:
-        tensor["data"] = to_numbers(*found).reshape(-1)
-    return tensor
+        elements = [_element(value) for value in values]
+        tensor = {"name": name, "datatype": BYTES, "shape": [len(elements)]}
+        if buffers is None:
+            return {**tensor, "data": [_text(name, element) for element in elements]}
+        data = packed(elements)
+    buffers.append(data)
+    return {**tensor, "parameters": {"binary_data_size": len(data)}}
 
 
 def _joined(values: list[Any]) -> tuple[str, np.ndarray[Any, Any]] | None:
