@@ -122,6 +122,7 @@ BAD_TENSORS = {
             {**GOOD, "name": "b", "shape": [3], "data": ["x"] * 3},
         ]
     },
+    "very many elements": with_input(data=[""] * 4097, shape=[4097]),
     "an unknown content type": with_input(parameters={"content_type": "image/jpeg"}),
     "a size that is text": sized("4"),
     "a negative size": sized(-1),

@@ -31,6 +31,7 @@ def router(service: Service) -> APIRouter:
     """Return the routes below `/v2`."""
     routes = raw_router("Open Inference Protocol")
     models = models_of(service)
+    hami_version = metadata.version("hami-core")
 
     def add(path: str, endpoint: Any, result: dict[str, Any], **more: Any) -> None:
         extra = described(result=result, **more)
@@ -48,8 +49,7 @@ def router(service: Service) -> APIRouter:
 
     async def server(request: Request) -> Response:
         """Tell name, version and extensions of the server."""
-        version = metadata.version("hami-core")
-        return json_response({"name": "hami", "version": version, "extensions": ["binary_tensor_data"]})
+        return json_response({"name": "hami", "version": hami_version, "extensions": ["binary_tensor_data"]})
 
     async def model_metadata(request: Request) -> Response:
         """Tell which tensors a model takes and gives."""

@@ -23,6 +23,7 @@ VERSION = "1"
 # Keys of a request under other names.
 _SEQUENCE_KEYS = {"sequence_id": "request_id", "sequence_end": "request_end"}
 _OWN_PARAMETERS = {"timeout", "binary_data_output", "content_type", "sequence_start", *_SEQUENCE_KEYS}
+_MAX_REQUESTS = 4096  # of one call
 Specs = tuple[TensorSpec, ...] | None
 
 
@@ -63,25 +64,16 @@ class Model:
         common = _keys_of(infer.parameters)
         if self.inputs is not None:
             return [{**common, **_engine_keys(self.inputs, infer.inputs)}]
-        columns = {
-            name: _elements(name, tensor, infer.parameters) if tensor.datatype == BYTES else tensor.value
-            for name, tensor in infer.inputs.items()
-        }
-        counts = {len(column) for name, column in columns.items() if infer.inputs[name].datatype == BYTES}
-        counts.discard(1)
-        if len(counts) > 1:
-            message = f"inputs of BYTES have different numbers of elements: {sorted(counts)}"
-            raise ServeError(message, code="serve-tensor", help="send as many of each, or one")
-        num_requests = counts.pop() if counts else 1
+        whole: dict[str, Any] = {}
+        columns: dict[str, list[Any]] = {}
+        for name, tensor in infer.inputs.items():
+            if tensor.datatype == BYTES:
+                columns[name] = _elements(name, tensor, infer.parameters)
+            else:
+                whole[name] = tensor.value
         return [
-            {
-                **common,
-                **{
-                    name: column if infer.inputs[name].datatype != BYTES else column[index % len(column)]
-                    for name, column in columns.items()
-                },
-            }
-            for index in range(num_requests)
+            {**common, **whole, **{name: column[index % len(column)] for name, column in columns.items()}}
+            for index in range(_num_requests(columns))
         ]
 
     def results(self, finished: list[dict[str, Any]], wanted: list[str]) -> dict[str, list[Any]]:
@@ -176,6 +168,19 @@ def _engine_keys(specs: tuple[TensorSpec, ...], inputs: dict[str, Input]) -> dic
         if spec.has_rows and len(shape) == len(spec.shape):
             return {**keys, "request_size": max(shape[0], 1)}
     return keys
+
+
+def _num_requests(columns: dict[str, list[Any]]) -> int:
+    """Return how many requests the elements of BYTES make: a lone one goes to all. Raises ServeError."""
+    counts = {len(column) for column in columns.values()} - {1}
+    if len(counts) > 1:
+        message = f"inputs of BYTES have different numbers of elements: {sorted(counts)}"
+        raise ServeError(message, code="serve-tensor", help="send as many of each, or one")
+    num_requests = counts.pop() if counts else 1
+    if num_requests > _MAX_REQUESTS:
+        message = f"{num_requests} elements of BYTES would be as many requests, above {_MAX_REQUESTS}"
+        raise ServeError(message, code="serve-tensor", help="send fewer at a time")
+    return num_requests
 
 
 def _elements(name: str, tensor: Input, parameters: dict[str, Any]) -> list[Any]:
