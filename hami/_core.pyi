@@ -11,6 +11,12 @@ class Tensor:
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+def reinterpret(array: Any, dtype: str) -> Any:
+    """Return the memory of an array under another type of the same width, such as `bfloat16` for `uint16`.
+
+    What numpy has not becomes a tensor of torch where that is loaded, else a `Tensor`.
+    """
+
 class Request:
     """A request on its way."""
 
@@ -46,6 +52,7 @@ class Pipeline:
         request: dict[str, Any],
         on_done: Callable[[BaseException | None], None],
         is_streamed: bool = False,
+        node: str | None = None,
     ) -> Request: ...
     def _submit_many(
         self, requests: list[dict[str, Any]], on_done: list[Callable[[BaseException | None], None]]
@@ -53,6 +60,7 @@ class Pipeline:
     def _close(self, timeout_s: float) -> bool: ...
     def _stats(self) -> list[dict[str, Any]]: ...
     def _problems(self) -> list[str]: ...
+    def _ports(self) -> list[dict[str, Any]]: ...
     @property
     def _is_closed(self) -> bool: ...
     @property

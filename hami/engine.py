@@ -8,7 +8,7 @@ same for every engine, and none of them repeats them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,8 @@ from .backend import Backend, param
 
 MAX_ROWS = "the most rows of one run; default: the model's own fixed batch, else 1"
 MIN_ROWS = "the fewest rows of one run; fewer wait for company"
+
+_ANY_ROWS = 2**63 - 1  # how the core says that there is no bound
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,27 @@ class TensorSpec:
     dtype: str
     shape: tuple[int, ...]
     has_rows: bool = True
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    """What a node takes as `data` and gives as `result`, as far as an engine at that end of it says.
+
+    None: anything. `max_rows` is the most rows of one run, None for any number.
+    """
+
+    inputs: tuple[TensorSpec, ...] | None
+    outputs: tuple[TensorSpec, ...] | None
+    max_rows: int | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> NodePorts:
+        """Make it from what the core says of a node."""
+        inputs, outputs = (
+            None if tuples is None else tuple(TensorSpec(*one) for one in tuples)
+            for tuples in (row["inputs"], row["outputs"])
+        )
+        return cls(inputs, outputs, row["max_rows"] if row["max_rows"] < _ANY_ROWS else None)
 
 
 class Engine(Backend):

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _core
+from .engine import NodePorts
 from .errors import Cancelled, RequestError
 from .event import Event
 from .plan import Plan, plan
@@ -140,25 +141,28 @@ class Pipeline(_core.Pipeline):
                 event.unclaim()
             raise
 
-    def submit(self, request: Dict) -> Future[Dict]:
-        """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once."""
-        _refuse_event(request)
-        return self._start(request, _as_it_is)
+    def submit(self, request: Dict, *, node: str | None = None) -> Future[Dict]:
+        """Start one dict and return the future of it. Raises QueueFull, RequestError or Closed at once.
 
-    def stream(self, request: Dict) -> Stream:
+        `node`: the one node that runs, whichever stand before and behind it; its `result` is the answer.
+        """
+        _refuse_event(request)
+        return self._start(request, _as_it_is, node=node)
+
+    def stream(self, request: Dict, *, node: str | None = None) -> Stream:
         """Start one dict and return an iterator over its partial results.
 
         What a generator at the output node yields comes out while it runs; any other pipeline gives its one
         result. The dict is complete when the iteration ends. Raises QueueFull, RequestError or Closed at
-        once, and what the request fails with from `next`.
+        once, and what the request fails with from `next`. `node`: as in `submit`.
         """
-        future = self._start(request, _fit_for_await, is_streamed=True)
+        future = self._start(request, _fit_for_await, is_streamed=True, node=node)
         assert future.request is not None
         return Stream(future, future.request)
 
-    async def astream(self, request: Dict) -> AsyncGenerator[Any]:
+    async def astream(self, request: Dict, *, node: str | None = None) -> AsyncGenerator[Any]:
         """The same for `async for`. Closing the iterator, or cancelling its task, cancels the request."""
-        future = self._start(request, _fit_for_await, is_streamed=True)
+        future = self._start(request, _fit_for_await, is_streamed=True, node=node)
         assert future.request is not None
         async with contextlib.aclosing(iterate(future, future.request)) as results:
             async for result in results:
@@ -170,19 +174,27 @@ class Pipeline(_core.Pipeline):
         translate: Callable[[BaseException], BaseException],
         *,
         is_streamed: bool = False,
+        node: str | None = None,
     ) -> RequestFuture:
         future = RequestFuture()
 
         def on_done(error: BaseException | None) -> None:
             future.settle(request, None if error is None else translate(error))
 
-        future.request = self._submit(request, on_done, is_streamed)
+        future.request = self._submit(request, on_done, is_streamed, node)
         return future
 
-    async def acall(self, request: Dict) -> Dict:
-        """Run one dict without blocking the event loop. Cancelling the task cancels the request."""
+    async def acall(self, request: Dict, *, node: str | None = None) -> Dict:
+        """Run one dict without blocking the event loop. Cancelling the task cancels the request.
+
+        `node`: as in `submit`.
+        """
         _refuse_event(request)
-        return await asyncio.wrap_future(self._start(request, _fit_for_await))
+        return await asyncio.wrap_future(self._start(request, _fit_for_await, node=node))
+
+    def ports(self) -> dict[str, NodePorts]:
+        """Return what each node takes and gives, by its name, in the order of the graph."""
+        return {row["node"]: NodePorts.of(row) for row in self._ports()}
 
     def stats(self) -> list[dict[str, Any]]:
         """Return the figures of each node since it was built, one dict a node.

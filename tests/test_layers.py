@@ -62,7 +62,8 @@ def good_tree(tmp_path: Path) -> Path:
             "hami/backend.py": "def declarations():\n    from . import _core\n",
             "hami/plan.py": "from hami import config\nfrom hami.parser import Expr\n",
             "hami/pipeline.py": "import hami.plan\nfrom . import _core\n",
-            "hami/cli/__init__.py": "import hami\nfrom ..pipeline import pipe\n",
+            "hami/serve/__init__.py": "from fastapi import FastAPI\nfrom ..pipeline import pipe\n",
+            "hami/cli/__init__.py": "import hami\nfrom ..pipeline import pipe\nfrom ..serve import app\n",
             "tests/test_all.py": "# a line\n" * 60,
         },
     )

@@ -1,8 +1,12 @@
 #include "bind/pipeline_object.h"
 
+#include <pybind11/stl.h>
+
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -14,10 +18,10 @@
 #include "bind/gil.h"
 #include "bind/method.h"
 #include "bind/owned.h"
+#include "bind/pipeline_rows.h"
 #include "bind/plan_reader.h"
 #include "bind/request_object.h"
 #include "bind/request_reader.h"
-#include "bind/stats_rows.h"
 #include "core/error.h"
 #include "graph/pipeline.h"
 
@@ -117,10 +121,16 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return dicts;
   }
 
-  RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed) {
+  RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed,
+                       const std::optional<std::string>& node) {
     check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
-    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed)[0]);
+    std::optional<int> only_node;
+    const auto error = error_of([&] {
+      if (node) only_node = pipeline_->find_node(*node);
+    });
+    if (error != nullptr) raise(error);
+    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node)[0]);
   }
 
   // All of them, or an error and none; `on_done` holds one function for each.
@@ -129,7 +139,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     for (py::handle dict : held) check_is_dict(dict.ptr());
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
-    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false)) {
+    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {})) {
       objects.append(RequestObject(std::move(request)));
     }
     return objects;
@@ -151,8 +161,15 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return py::make_tuple(range.min, range.max);
   }
   int64_t num_requests() const { return pipeline_->num_requests(); }
-  py::list stats() const;
-  py::list problems() const;
+  py::list stats() const {
+    check_is_not_in_child();
+    return stats_of(*pipeline_);
+  }
+  py::list problems() const {
+    check_is_not_in_child();
+    return problems_of(*pipeline_);
+  }
+  py::list ports() const { return ports_of(*pipeline_); }
 
   void forget(PyObject* dict) {
     const std::lock_guard lock(in_flight_mutex_);
@@ -181,7 +198,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   // submit: one request for each dict, or an error and no dict claimed.
-  std::vector<Ref<Request>> read(const py::sequence& dicts) {
+  std::vector<Ref<Request>> read(const py::sequence& dicts, std::optional<int> only_node = {}) {
     drain_released();
     check_is_not_in_child();
     std::vector<Ref<Request>> requests;
@@ -190,7 +207,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       for (py::handle dict : dicts) {
         claim(dict.ptr());
         ++num_claimed;
-        requests.push_back(read_request(pipeline_, dict.ptr()));
+        requests.push_back(read_request(pipeline_, dict.ptr(), only_node));
       }
     });
     if (error == nullptr) return requests;
@@ -209,8 +226,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done,
-                                       bool is_streamed) {
-    auto requests = read(dicts);
+                                       bool is_streamed, std::optional<int> only_node) {
+    auto requests = read(dicts, only_node);
     for (size_t i = 0; i < requests.size(); ++i) {
       if (is_streamed) requests[i]->stream = make_ref<ResultStream>();
       requests[i]->completion = std::make_shared<Callback>(
@@ -309,28 +326,6 @@ void Callback::on_answered(Request& request) noexcept {
   owner_ = nullptr;
 }
 
-py::list PipelineObject::problems() const {
-  check_is_not_in_child();
-  std::vector<std::string> all;
-  {
-    const GilRelease no_gil;
-    all = pipeline_->problems();
-  }
-  py::list problems;
-  for (const std::string& problem : all) problems.append(problem);
-  return problems;
-}
-
-py::list PipelineObject::stats() const {
-  check_is_not_in_child();
-  std::vector<NodeStats> all;
-  {
-    const GilRelease no_gil;
-    all = pipeline_->stats();
-  }
-  return to_rows(all);
-}
-
 bool has_event(PyObject* dict) {
   const Owned event = find_in(dict, checked(key_object(keys::event)).get());
   return event && event.get() != Py_None;
@@ -379,12 +374,13 @@ void define_pipeline(py::module_& module) {
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
       .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
-           py::arg("is_streamed") = false)
+           py::arg("is_streamed") = false, py::arg("node") = py::none())
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))
       .def("_stats", method(&PipelineObject::stats))
       .def("_problems", method(&PipelineObject::problems))
+      .def("_ports", method(&PipelineObject::ports))
       .def_property_readonly("_is_closed", method(&PipelineObject::is_closed))
       .def_property_readonly("_run_range", method(&PipelineObject::run_range))
       .def_property_readonly("_num_requests", method(&PipelineObject::num_requests));

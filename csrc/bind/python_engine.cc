@@ -43,28 +43,6 @@ std::string text_of(PyObject* object) {
   return text == nullptr ? "" : text;
 }
 
-std::optional<DType> dtype_of_name(const std::string& name) {
-  static const std::pair<const char*, DType> kTypes[] = {{"float32", {DType::kFloat, 32}},
-                                                         {"float64", {DType::kFloat, 64}},
-                                                         {"float16", {DType::kFloat, 16}},
-                                                         {"bfloat16", {DType::kBfloat, 16}},
-                                                         {"int8", {DType::kInt, 8}},
-                                                         {"int16", {DType::kInt, 16}},
-                                                         {"int32", {DType::kInt, 32}},
-                                                         {"int64", {DType::kInt, 64}},
-                                                         {"uint8", {DType::kUInt, 8}},
-                                                         {"uint16", {DType::kUInt, 16}},
-                                                         {"uint32", {DType::kUInt, 32}},
-                                                         {"uint64", {DType::kUInt, 64}},
-                                                         {"bool", {DType::kBool, 8}},
-                                                         {"complex64", {DType::kComplex, 64}},
-                                                         {"complex128", {DType::kComplex, 128}}};
-  for (const auto& [known, dtype] : kTypes) {
-    if (name == known) return dtype;
-  }
-  return {};
-}
-
 Shape shape_of(const PythonInstance& instance, const std::string& name, PyObject* object) {
   const Owned tuple = checked(PySequence_Tuple(object));
   Shape shape;
@@ -86,7 +64,7 @@ TensorSpec spec_of(const PythonInstance& instance, PyObject* object) {
   const Owned shape = checked(PyObject_GetAttrString(object, "shape"));
   const Owned has_rows = checked(PyObject_GetAttrString(object, "has_rows"));
   TensorSpec spec{text_of(name.get()), {}, {}, PyObject_IsTrue(has_rows.get()) == 1};
-  const auto known = dtype_of_name(text_of(dtype.get()));
+  const auto known = DType::find(text_of(dtype.get()));
   if (!known) {
     refuse(
         instance,

@@ -92,12 +92,14 @@ int read_root(const Pipeline& pipeline, PyObject* dict) {
 
 }  // namespace
 
-Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict) {
+Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict,
+                          std::optional<int> only_node) {
   auto request = make_ref<Request>(pipeline, 0);
   request->rows = read_rows(dict);
   request->priority = read_priority(dict, pipeline->settings().priority);
   request->deadline = read_deadline(dict, pipeline->settings().deadline_ms);
-  request->root = read_root(*pipeline, dict);
+  request->root = only_node ? *only_node : read_root(*pipeline, dict);
+  request->runs_alone = only_node.has_value();
   const Owned result_name = checked(key_object(keys::result));
   const int has_stale_result = PyDict_Contains(dict, result_name.get());
   check(has_stale_result);

@@ -4,13 +4,16 @@
 
 #include <Python.h>
 
+#include <optional>
+
 #include "graph/pipeline.h"
 
 namespace hami::bind {
 
 // Takes the keys that the pipeline reads out of the dict, and drops a stale `result` from it.
-// Throws a request error for wrong reserved keys.
-Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict);
+// With `only_node` it is for that node alone. Throws a request error for wrong reserved keys.
+Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict,
+                          std::optional<int> only_node = {});
 
 // Moves what the nodes wrote into the dict. REQUIRES: answered without an error.
 void write_output(Request& request, PyObject* dict);

@@ -239,6 +239,20 @@ PyObject* adopted(const py::object& object, const Ref<Tensor>& tensor) {
   return array;
 }
 
+py::object reinterpret(const py::object& array, const std::string& name) {
+  const Ref<Tensor> tensor = to_tensor(array.ptr());
+  const std::optional<DType> dtype = DType::find(name);
+  if (tensor == nullptr || !dtype || dtype->bits != tensor->dtype().bits) {
+    throw py::type_error("takes an array, and the name of a type of the same width");
+  }
+  auto view = make_ref<Tensor>(tensor->data(), *dtype, tensor->shape(), tensor->strides(),
+                               Ref<Object>(tensor), tensor->device());
+  view->set_read_only(tensor->is_read_only());
+  PyObject* const object = from_tensor(std::move(view));
+  if (object == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(object);
+}
+
 }  // namespace
 
 PyObject* call_tensors(const char* name, PyObject* first, PyObject* second) {
@@ -307,6 +321,8 @@ void define_tensor(py::module_& module) {
       .def("__repr__", [](const TensorObject& object) {
         return "<hami tensor " + object.tensor->describe() + ">";
       });
+  module.def("reinterpret", &reinterpret, py::arg("array"), py::arg("dtype"),
+             "The memory of an array under another type of the same width.");
 }
 
 }  // namespace hami::bind

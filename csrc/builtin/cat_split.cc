@@ -13,6 +13,8 @@ class CatSplit final : public Container {
   // How many rows may run at once is the inner backend's concern; the outer two take any.
   BatchRange batch_range() const override { return children_[1]->batch_range(); }
 
+  Ends ends() const override { return ends_of_chain(children_); }
+
   void forward(Batch batch) override {
     children_[0]->forward(batch);
     std::vector<Item*> items;

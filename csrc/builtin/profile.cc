@@ -21,6 +21,8 @@ class Profile final : public Container, public Profiled {
     if (build.params().is_set("key")) key_ = written_key(build);
   }
 
+  Ends ends() const override { return children_[0]->ends(); }
+
   void forward(Batch batch) override {
     const TimePoint start = Clock::now();
     try {

@@ -1,6 +1,7 @@
 // `S[A, B, ...]`: runs its children in order; the `result` of one is the `data` of the next. An
 // item without a result passes by what follows, except `(or)` stages and `ThrowIfNoResult`; one
 // that a stage's condition does not hold for keeps what it has.
+#include <algorithm>
 #include <utility>
 
 #include "builtin/stages.h"
@@ -11,6 +12,13 @@ namespace {
 class S final : public StagedContainer {
  public:
   explicit S(Build& build) : StagedContainer(build) {}
+
+  Ends ends() const override {
+    // What a prefix lets pass by may be anything.
+    const bool is_plain = std::ranges::all_of(
+        stages_, [](const Stage& stage) { return !stage.is_or && stage.condition == nullptr; });
+    return is_plain ? ends_of_chain(children_) : Ends{};
+  }
 
   void forward(Batch batch) override {
     // Only the last stage speaks for the whole.

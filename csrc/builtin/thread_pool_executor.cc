@@ -35,6 +35,7 @@ class ThreadPoolExecutor final : public Backend {
   size_t group_of(const Item& item) const override { return copies_[0]->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { copies_[0]->collect_reads(reads); }
   int container_depth() const override { return copies_[0]->container_depth(); }
+  Ends ends() const override { return copies_[0]->ends(); }
 
   void forward(Batch batch) override {
     const auto parts = divide_batch(batch, copies_.size(), part_range_);

@@ -88,6 +88,18 @@ int largest_depth(const Backends& backends) {
   return depth;
 }
 
+Ends ends_of_chain(const Backends& backends) {
+  Ends ends{.passes_arrays = true};
+  for (const auto& backend : backends) {
+    const Ends own = backend->ends();
+    if (own.passes_arrays) continue;
+    if (ends.passes_arrays) ends.first = own.first;
+    ends.last = own.last;
+    ends.passes_arrays = false;
+  }
+  return ends;
+}
+
 void forward_by_group(Backend& backend, Batch batch) {
   if (batch.size() == 1) return backend.forward(batch);
   std::map<size_t, std::vector<Item*>> groups;

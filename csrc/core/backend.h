@@ -12,6 +12,16 @@
 
 namespace hami {
 
+class EngineDescription;
+
+// The models at the two ends of a backend, as far as it knows them.
+struct Ends {
+  const EngineDescription* first = nullptr;  // its inputs are what `data` must be
+  const EngineDescription* last = nullptr;   // its outputs are what `result` holds
+  // It hands arrays on as they come, so that its neighbours' ends are those of the whole.
+  bool passes_arrays = false;
+};
+
 // The rows a backend takes in one run, inclusive.
 struct BatchRange {
   static constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
@@ -67,6 +77,9 @@ class Backend {
   // How deep lists and dicts among the values must be opened for this backend to see inside.
   virtual int container_depth() const { return 0; }
 
+  // Valid as long as the backend lives, and the same for as long.
+  virtual Ends ends() const { return {}; }
+
   // Whether several users of this one object may call `forward` at the same time: it is reentrant,
   // or it queues what comes.
   virtual bool is_shareable() const { return traits().is_reentrant; }
@@ -99,6 +112,8 @@ using Backends = std::vector<std::shared_ptr<Backend>>;
 BatchRange common_range(const Backends& backends);
 Traits common_traits(const Backends& backends);
 int largest_depth(const Backends& backends);
+// Of backends that run one after another.
+Ends ends_of_chain(const Backends& backends);
 
 // Runs `backend` over the items, one run for each group: what comes from another backend, or is a
 // part of a batch, need not be of one group.

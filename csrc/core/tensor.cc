@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "core/device_arrays.h"
 #include "core/error.h"
@@ -73,6 +74,19 @@ void with_type(DType dtype, Call call) {
 }
 
 }  // namespace
+
+std::optional<DType> DType::find(std::string_view name) {
+  static constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"float32", {kFloat, 32}},   {"float64", {kFloat, 64}},     {"float16", {kFloat, 16}},
+      {"bfloat16", {kBfloat, 16}}, {"int8", {kInt, 8}},           {"int16", {kInt, 16}},
+      {"int32", {kInt, 32}},       {"int64", {kInt, 64}},         {"uint8", {kUInt, 8}},
+      {"uint16", {kUInt, 16}},     {"uint32", {kUInt, 32}},       {"uint64", {kUInt, 64}},
+      {"bool", {kBool, 8}},        {"complex64", {kComplex, 64}}, {"complex128", {kComplex, 128}}};
+  for (const auto& [known, dtype] : kTypes) {
+    if (name == known) return dtype;
+  }
+  return {};
+}
 
 std::string DType::name() const {
   if (code == kBool) return "bool";

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/value.h"
@@ -20,6 +22,8 @@ struct DType {
 
   size_t size_bytes() const noexcept { return bits / 8; }
   std::string name() const;  // `float32`, `int64`, `bool`, ...
+  // The type of that name, if there is one.
+  static std::optional<DType> find(std::string_view name);
   bool operator==(const DType&) const = default;
 };
 

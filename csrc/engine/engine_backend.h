@@ -29,6 +29,8 @@ class EngineBackend : public Backend {
   size_t group_of(const Item& item) const override;
   int container_depth() const override { return description_->inputs.size() > 1 ? 1 : 0; }
 
+  Ends ends() const override { return {description_.get(), description_.get()}; }
+
   const Ref<EngineDescription>& description() const noexcept { return description_; }
 
  private:

@@ -5,16 +5,6 @@
 #include "schedule/refusal.h"
 
 namespace hami {
-namespace {
-
-// Where the partial results of a visit are heard, or null.
-Ref<ResultStream> stream_of(const Visit& visit) {
-  const Request& request = *visit.request;
-  const bool is_heard = request.stream && request.pipeline->node(visit.node).is_output;
-  return is_heard ? request.stream : nullptr;
-}
-
-}  // namespace
 
 // --- one stay ---
 
@@ -22,7 +12,7 @@ DeferredOperator::Stay::Stay(DeferredOperator& owner, Visit& visit)
     : owner_(owner),
       pipeline_(visit.request->pipeline),
       request_(visit.request),
-      stream_(stream_of(visit)),
+      stream_(visit.stream()),
       arrival_(Clock::now()),
       visit_(&visit) {}
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "graph/by_node.h"
 #include "graph/pipeline.h"
 #include "graph/restart.h"
 
@@ -30,20 +31,6 @@ std::exception_ptr missing_key(const NodePlan& node, const std::string& source, 
 // list instead of recursion keeps the stack flat however long the chain is.
 thread_local Walk* open_walk = nullptr;
 
-int node_of(const Task* task) noexcept { return static_cast<const Visit*>(task)->node; }
-
-// Calls `with(node, tasks)` for each node. REQUIRES: the tasks are in the order of their nodes.
-template <class With>
-void for_each_node(std::span<Task* const> tasks, With with) {
-  while (!tasks.empty()) {
-    const int node = node_of(tasks[0]);
-    const auto end = std::ranges::find_if(tasks, [&](Task* task) { return node_of(task) != node; });
-    const auto count = static_cast<size_t>(end - tasks.begin());
-    with(node, tasks.first(count));
-    tasks = tasks.subspan(count);
-  }
-}
-
 // Adds what nodes wrote for the caller; of two values the one that was written later stays.
 // `data` stays what the caller put there.
 void merge_written(const Dict& from, Dict& into) {
@@ -56,96 +43,6 @@ void merge_written(const Dict& from, Dict& into) {
 }
 
 }  // namespace
-
-// --- entering ---
-
-bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) {
-  Visits ready;
-  ready.reserve(requests.size());
-  for (const Ref<Request>& request : requests) {
-    prepare(*request);
-    const size_t num_before = ready.size();
-    for (int root : pipeline_.region(request->region).roots) {
-      if (request->root < 0 || root == request->root) {
-        ready.push_back(first_visit(request, root));
-      } else {
-        skip(request, root, ready);
-      }
-    }
-    request->num_visits.fetch_add(static_cast<int64_t>(ready.size() - num_before),
-                                  std::memory_order_relaxed);
-  }
-  if (is_bounded) return start_bounded(std::move(ready));
-  pipeline_.add_inside(static_cast<int64_t>(ready.size()));
-  start(std::move(ready));
-  return true;
-}
-
-void Dispatcher::prepare(Request& request) const {
-  if (pipeline_.has_joins()) {
-    request.num_pending = std::make_unique<std::atomic<int>[]>(pipeline_.num_nodes());
-    for (size_t i = 0; i < pipeline_.num_nodes(); ++i) {
-      const auto& predecessors = pipeline_.node(static_cast<int>(i)).predecessors;
-      request.num_pending[i].store(static_cast<int>(predecessors.size()),
-                                   std::memory_order_relaxed);
-    }
-    request.kept.resize(pipeline_.num_nodes());
-  }
-  if (pipeline_.has_restarts()) {
-    request.num_rounds = std::make_unique<int64_t[]>(pipeline_.num_nodes());
-  }
-}
-
-bool Dispatcher::start_bounded(Visits ready) {
-  const auto num_visits = static_cast<int64_t>(ready.size());
-  pipeline_.add_inside(num_visits);
-  Departures departures;
-  Task* single = nullptr;
-  std::span<Task* const> tasks(&single, 1);
-  if (ready.size() == 1 && ready[0]->error == nullptr) {
-    note_writer(*ready[0]);
-    single = ready[0].get();
-  } else {
-    departures = sort_out(ready);
-    tasks = departures.tasks;
-  }
-  if (!admit(tasks)) {
-    pipeline_.add_inside(-num_visits);
-    return false;
-  }
-  // The schedulers have the visits, and may have finished them already.
-  for (auto& visit : ready) static_cast<void>(visit.release());
-  for (Visit* failed : departures.failed) on_finished(*failed);
-  return true;
-}
-
-bool Dispatcher::admit(std::span<Task* const> tasks) const {
-  if (tasks.empty()) return true;
-  if (node_of(tasks.front()) == node_of(tasks.back())) {
-    return pipeline_.node(node_of(tasks[0])).entry->start_bounded(tasks);
-  }
-  std::vector<std::pair<Operator*, std::span<Task* const>>> granted;
-  bool is_admitted = true;
-  for_each_node(tasks, [&](int node, std::span<Task* const> of_node) {
-    Operator* entry = pipeline_.node(node).entry.get();
-    is_admitted = is_admitted && entry->reserve(of_node.size());
-    if (is_admitted) granted.emplace_back(entry, of_node);
-  });
-  for (const auto& [entry, tasks] : granted) {
-    is_admitted ? entry->start_reserved(tasks) : entry->cancel_reservation(tasks.size());
-  }
-  return is_admitted;
-}
-
-std::unique_ptr<Visit> Dispatcher::first_visit(const Ref<Request>& request, int node) const {
-  if (pipeline_.node(node).is_join()) return join(request, node);
-  auto visit = std::make_unique<Visit>(request, node);
-  const bool is_needed_again =
-      pipeline_.has_joins() || pipeline_.region(request->region).roots.size() > 1;
-  visit->dict = is_needed_again ? request->input : std::move(request->input);
-  visit->base = request->base;
-  return visit;
-}
 
 // --- the walk ---
 
@@ -185,7 +82,7 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
     request->is_late() ? request->expire() : void(request->fail(error, std::move(site)));
   } else if (request->is_abandoned()) {
     visit.reset();
-  } else if (visit->restart != nullptr) {
+  } else if (visit->restart != nullptr && !request->runs_alone) {
     restart(std::move(visit), ready);
   } else if (!node.may_end_without_result && !visit->dict.has(keys::result)) {
     visit.reset();
@@ -213,7 +110,8 @@ void Dispatcher::end_visits(const Ref<Request>& request, int64_t num_visits) con
       request->abandon();
     } else {
       const RegionPlan& region = pipeline_.region(request->region);
-      request->fail(missing_result(pipeline_.node(region.output).plan->name));
+      const int last = request->runs_alone ? request->root : region.output;
+      request->fail(missing_result(pipeline_.node(last).plan->name));
     }
   }
   // After the answer: whoever waits for company then sees who is really left.
@@ -224,6 +122,11 @@ void Dispatcher::advance(std::unique_ptr<Visit> visit, bool was_skipped, Visits&
   const Ref<Request> request = visit->request;
   const Node& node = pipeline_.node(visit->node);
   const bool has_result = visit->dict.has(keys::result);
+  if (request->runs_alone) {
+    if (!has_result) return;
+    request->collected = std::make_unique<Dict>();
+    return merge_written(visit->dict, *request->collected);
+  }
   if (node.is_kept) {
     request->kept[static_cast<size_t>(visit->node)] = {visit->dict, visit->carried, visit->base,
                                                        visit->rows, visit->round,   was_skipped,

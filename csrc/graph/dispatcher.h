@@ -66,7 +66,9 @@ class Dispatcher {
   };
 
   void prepare(Request& request) const;
+  void enter_roots(const Ref<Request>& request, Visits& ready) const;
   std::unique_ptr<Visit> first_visit(const Ref<Request>& request, int node) const;
+  std::unique_ptr<Visit> only_visit(const Ref<Request>& request) const;
 
   void settle(std::unique_ptr<Visit> visit);
   // The node of this visit is done (or was passed over by an `or` node): moves on to successors.

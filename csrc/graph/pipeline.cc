@@ -135,6 +135,17 @@ int Pipeline::find_root(std::string_view name) const {
               "name a node without predecessors under `node_name`");
 }
 
+int Pipeline::find_node(std::string_view name) const {
+  std::string names;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::string& known = nodes_[i].plan->name;
+    if (known == name) return static_cast<int>(i);
+    names += (names.empty() ? "" : ", ") + backticked(known);
+  }
+  throw Error(ErrorKind::kRequest, "request-unknown-node",
+              "the pipeline has no node " + backticked(name), "its nodes are " + names);
+}
+
 // --- requests ---
 
 void Pipeline::admit(int64_t num_requests) {
@@ -199,7 +210,7 @@ bool Pipeline::passes(const Request& request, const std::string& node_name) cons
   for (size_t i = 0; i < reached.size(); ++i) {
     const NodePlan& here = plan_.nodes[static_cast<size_t>(reached[i])];
     if (here.name == node_name) return true;
-    std::vector<int> next = here.next;
+    std::vector<int> next = request.runs_alone ? std::vector<int>() : here.next;
     if (here.foreach_target >= 0) next.push_back(here.foreach_target);
     for (int node : next) {
       if (std::ranges::find(reached, node) == reached.end()) reached.push_back(node);

@@ -58,6 +58,8 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   bool has_joins() const noexcept { return has_joins_; }
   bool has_restarts() const noexcept { return has_restarts_; }
   int find_root(std::string_view name) const;
+  // Any node. Throws a request error when there is none of that name.
+  int find_node(std::string_view name) const;
   Dispatcher& dispatcher() noexcept { return dispatcher_; }
   // Of threads that wait for an answer.
   Spin& spin() noexcept { return spin_; }

@@ -61,11 +61,16 @@ Visit::Visit(Ref<Request> owner, int node) : request(std::move(owner)), node(nod
   partials = this;
 }
 
+ResultStream* Visit::stream() const noexcept {
+  const bool is_heard = request->runs_alone || request->pipeline->node(node).is_output;
+  return is_heard ? request->stream.get() : nullptr;
+}
+
 bool Visit::push(Value value) {
   if (request->is_abandoned()) return false;
-  const bool is_heard = request->stream && request->pipeline->node(node).is_output;
+  ResultStream* const listener = stream();
   alive_at = TimePoint::max();
-  const bool is_wanted = !is_heard || request->stream->push(std::move(value));
+  const bool is_wanted = listener == nullptr || listener->push(std::move(value));
   alive_at = Clock::now();
   return is_wanted;
 }

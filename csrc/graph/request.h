@@ -46,7 +46,8 @@ class Request final : public Timed {
   // --- set by the submitter, read-only afterwards ---
   const std::shared_ptr<Pipeline> pipeline;
   const int region;
-  int root = -1;  // the entry node to start at; -1: the only one, or all with `fanout`
+  int root = -1;            // the entry node to start at; -1: the only one, or all with `fanout`
+  bool runs_alone = false;  // only the node `root`, which may be any: what it gives is the answer
   Dict input;
   Ref<Object> base;
   int64_t rows = 1;
@@ -122,6 +123,9 @@ class Visit final : public Task, public PartialSink {
   }
   bool is_abandoned() const noexcept override { return request->is_abandoned(); }
   bool push(Value value) override;
+
+  // Where its partial results are heard, or null.
+  ResultStream* stream() const noexcept;
 
   const Ref<Request> request;
   const int node;

@@ -26,6 +26,7 @@ class BackgroundThread final : public Backend {
   size_t group_of(const Item& item) const override { return backend_->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }
   int container_depth() const override { return backend_->container_depth(); }
+  Ends ends() const override { return backend_->ends(); }
 
   // The instances registered for the node that is being built. Throws a build error when there are
   // none, or when they have no threads.

@@ -28,6 +28,7 @@ class Batching : public Operator {
   Traits traits() const override { return next().traits(); }
   void collect_reads(std::vector<Key>& reads) const override { next().collect_reads(reads); }
   int container_depth() const override { return next().container_depth(); }
+  Ends ends() const override { return next().ends(); }
 
  protected:
   // The policy for the dispatcher to follow.

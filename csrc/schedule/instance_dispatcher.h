@@ -52,6 +52,7 @@ class InstanceDispatcher final : public Operator,
   Traits traits() const override { return traits_; }
   void collect_reads(std::vector<Key>& reads) const override;
   int container_depth() const override { return instances_[0]->container_depth(); }
+  Ends ends() const override { return instances_[0]->ends(); }
 
  private:
   using Lock = std::unique_lock<std::mutex>;

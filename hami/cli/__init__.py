@@ -1,4 +1,4 @@
-"""The command `hami`: check, show, run and look up, without writing Python.
+"""The command `hami`: check, show, run, serve and look up, without writing Python.
 
 One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors
 are, on stderr, with exit code 2; an exception of a backend gives exit code 1.
@@ -7,27 +7,24 @@ are, on stderr, with exit code 2; an exception of a backend gives exit code 1.
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, Error
+from ..errors import ConfigError
+from .serve import serve
+from .source import SourceArgument, reported, source_of
 
 app = typer.Typer(
     name="hami",
-    help="Check, show and run inference pipelines.",
+    help="Check, show, run and serve inference pipelines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-SourceArgument = Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or an expression.")]
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -53,38 +50,17 @@ def _common(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Check, show and run inference pipelines."""
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Print an error of hami or of a backend, without a traceback, and exit."""
-    try:
-        yield
-    except Error as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    except (typer.Exit, KeyboardInterrupt, BrokenPipeError):
-        raise
-    except Exception as error:
-        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        typer.echo(f"{type(error).__name__}: {error}{notes}", err=True)
-        raise typer.Exit(1) from None
-
-
-def _source(text: str) -> Any:
-    """Return what hami.pipe takes: an existing file is a path whatever its name, other text is what it is."""
-    return Path(text) if os.path.isfile(text) else text
+    """Check, show, run and serve inference pipelines."""
 
 
 @app.command()
 def check(file: SourceArgument) -> None:
     """Check a pipeline without building it: syntax, names, parameters, graph."""
-    with _reported():
+    with reported():
         from ..plan import plan
         from .show import own_expression
 
-        checked = plan(_source(file))
+        checked = plan(source_of(file))
         num_backends = sum(1 for node in checked.nodes for _ in own_expression(node).walk())
         nodes = "1 node" if len(checked.nodes) == 1 else f"{len(checked.nodes)} nodes"
         typer.echo(f"{checked.name or 'expression'}: ok: {nodes}, {num_backends} backends")
@@ -97,12 +73,12 @@ def show(
     node: Annotated[str | None, typer.Option("--node", help="Show only this node, in full.")] = None,
 ) -> None:
     """Show the graph, and what each node expands to."""
-    with _reported():
+    with reported():
         from ..errors import did_you_mean
         from ..plan import plan
         from .show import default_text, graph_text, is_default, node_text
 
-        checked = plan(_source(file))
+        checked = plan(source_of(file))
         names = [planned.name for planned in checked.nodes]
         if node is not None and node not in names:
             help = did_you_mean(node, names, otherwise="leave `--node` out to see all")
@@ -136,7 +112,7 @@ def backends(
     is_all: Annotated[bool, typer.Option("--all", help="List compatibility names too.")] = False,
 ) -> None:
     """List the backends, or show one with its parameters."""
-    with _reported():
+    with reported():
         from .reference import backend_text, list_text
 
         typer.echo(list_text(is_all) if name is None else backend_text(name))
@@ -145,7 +121,7 @@ def backends(
 @app.command()
 def parse(text: Annotated[str, typer.Argument(metavar="TEXT", help="An expression.")]) -> None:
     """Check the syntax of an expression and print its tree; its names need not exist."""
-    with _reported():
+    with reported():
         from ..parser import parse as parse_text
         from ..parser.render import to_tree
 
@@ -164,11 +140,11 @@ def run(
     output: Annotated[str, typer.Option("--output", help="The key to print.")] = "result",
 ) -> None:
     """Run one request and print its result: `hami run pipeline.toml data=@picture.jpg`."""
-    with _reported():
+    with reported():
         request = dict(_read_input(text) for text in inputs or ())
         import hami
 
-        with hami.pipe(_source(file)) as pipe:
+        with hami.pipe(source_of(file)) as pipe:
             pipe(request)
         if output not in request:
             from ..errors import did_you_mean, quoted
@@ -177,6 +153,9 @@ def run(
             help = did_you_mean(output, request, otherwise=f"it has {quoted(request)}")
             raise ConfigError(message, code="cli-missing-output", where=file, help=help)
         _print_value(request[output])
+
+
+app.command()(serve)
 
 
 def _read_input(text: str) -> tuple[str, Any]:

@@ -26,6 +26,7 @@ class CatTensor final : public Backend {
   Traits traits() const override { return {.is_reentrant = true}; }
 
   int container_depth() const override { return 1; }
+  Ends ends() const override { return {.passes_arrays = true}; }
 
   void forward(Batch batch) override {
     std::vector<Item*> items;
@@ -135,6 +136,7 @@ class SplitTensor final : public Backend {
   explicit SplitTensor(Build&) {}
   Traits traits() const override { return {.is_reentrant = true}; }
   int container_depth() const override { return 1; }
+  Ends ends() const override { return {.passes_arrays = true}; }
 
   void forward(Batch batch) override {
     const int64_t total = num_rows(batch);
@@ -175,6 +177,7 @@ class ContiguousTensor final : public InlineBackend {
   explicit ContiguousTensor(Build&) {}
   Traits traits() const override { return {.is_reentrant = true}; }
   int container_depth() const override { return 1; }
+  Ends ends() const override { return {.passes_arrays = true}; }
 
   void forward(Batch batch) override {
     for_each_item(batch, [](Item& item) {

@@ -29,6 +29,7 @@ class FixTensor final : public InlineBackend {
 
   Traits traits() const override { return {.is_reentrant = true}; }
   int container_depth() const override { return 1; }
+  Ends ends() const override { return {.first = EngineDescription::find(options_->dict)}; }
 
   void forward(Batch batch) override {
     for_each_item(batch, [this](Item& item) { item.set_result(fix(item)); });

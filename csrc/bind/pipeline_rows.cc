@@ -1,4 +1,11 @@
-#include "bind/stats_rows.h"
+#include "bind/pipeline_rows.h"
+
+#include <string>
+#include <vector>
+
+#include "bind/gil.h"
+#include "core/description.h"
+#include "schedule/node_stats.h"
 
 namespace py = pybind11;
 
@@ -50,11 +57,52 @@ py::dict to_row(const NodeStats& node) {
   return row;
 }
 
+py::object to_tuples(const std::vector<TensorSpec>& specs) {
+  py::list tuples;
+  for (const TensorSpec& spec : specs) {
+    py::list shape;
+    for (int64_t extent : spec.shape) shape.append(extent);
+    tuples.append(py::make_tuple(spec.name, spec.dtype.name(), py::tuple(shape), spec.has_rows));
+  }
+  return tuples;
+}
+
 }  // namespace
 
-py::list to_rows(const std::vector<NodeStats>& nodes) {
+py::list stats_of(const Pipeline& pipeline) {
+  std::vector<NodeStats> all;
+  {
+    const GilRelease no_gil;
+    all = pipeline.stats();
+  }
   py::list rows;
-  for (const NodeStats& node : nodes) rows.append(to_row(node));
+  for (const NodeStats& node : all) rows.append(to_row(node));
+  return rows;
+}
+
+py::list problems_of(const Pipeline& pipeline) {
+  std::vector<std::string> all;
+  {
+    const GilRelease no_gil;
+    all = pipeline.problems();
+  }
+  py::list problems;
+  for (const std::string& problem : all) problems.append(problem);
+  return problems;
+}
+
+py::list ports_of(const Pipeline& pipeline) {
+  py::list rows;
+  for (size_t i = 0; i < pipeline.num_nodes(); ++i) {
+    const auto index = static_cast<int>(i);
+    const Ends ends = pipeline.node(index).entry->ends();
+    py::dict row;
+    row["node"] = pipeline.node(index).plan->name;
+    row["inputs"] = ends.first == nullptr ? py::none() : to_tuples(ends.first->inputs);
+    row["outputs"] = ends.last == nullptr ? py::none() : to_tuples(ends.last->outputs);
+    row["max_rows"] = pipeline.run_range(index).max;
+    rows.append(row);
+  }
   return rows;
 }
 

@@ -1,0 +1,100 @@
+"""The outermost layers: a name for each request, a line in the log, and who may come in."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+import secrets
+import time
+
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import error_response
+from .refusal import ServeError
+from .service import Service
+
+# Whoever watches over the server asks these, and has no token.
+HEALTH_PATHS = frozenset({"/v2/health/live", "/v2/health/ready"})
+
+_logger = logging.getLogger("hami.access")
+_GOOD_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+def header_of(scope: Scope, name: bytes) -> bytes | None:
+    """Return the first header of that name, which is in lower case, or None."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+class AccessLog:
+    """Gives every request an id and a line in the log `hami.access`, as JSON.
+
+    The id is the client's `X-Request-Id` where that is a plain word, else a new one; it goes back in the
+    answer, and is `request.state.request_id`. Status 499 means that the client went away.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        start = time.perf_counter()
+        given = header_of(scope, b"x-request-id")
+        id = given if given is not None and _GOOD_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        scope.setdefault("state", {})["request_id"] = id.decode()
+        status, num_bytes = 499, 0
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status, num_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", id)]
+            else:
+                num_bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_counted)
+        finally:
+            if _logger.isEnabledFor(logging.INFO):
+                line = {
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                    "bytes": num_bytes,
+                    "ms": round((time.perf_counter() - start) * 1000, 3),
+                    "request_id": id.decode(),
+                }
+                _logger.info("%s", orjson.dumps(line).decode())
+
+
+class Bearer:
+    """Refuses requests without the token; health is free."""
+
+    def __init__(self, app: ASGIApp, service: Service, token: str) -> None:
+        self.app = app
+        self.settings = service.settings
+        self.expected = b"Bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS or self._is_admitted(scope):
+            return await self.app(scope, receive, send)
+        refusal = ServeError(
+            "this server wants a token",
+            status=401,
+            code="serve-token",
+            help="send `Authorization: Bearer TOKEN`",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await error_response(refusal, self.settings)(scope, receive, send)
+
+    def _is_admitted(self, scope: Scope) -> bool:
+        given = header_of(scope, b"authorization") or b""
+        scheme, _, token = given.partition(b" ")
+        # In a time that does not depend on how much of it is right.
+        return hmac.compare_digest(scheme.capitalize() + b" " + token.strip(), self.expected)

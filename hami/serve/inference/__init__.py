@@ -1,0 +1,103 @@
+"""The Open Inference Protocol, version 2, with binary tensors: what clients of KServe and Triton speak.
+
+A model is the whole pipeline under the service's name, or a node under its own. The path of a tensor is
+`reading` → `models` → the pipeline → `writing`.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from ...errors import did_you_mean, quoted
+from ..body import read_body
+from ..json_values import json_response
+from ..raw_route import described, raw_router
+from ..refusal import ServeError
+from ..service import Service
+from . import description
+from .models import VERSION, Model, models_of
+from .reading import read_infer_request
+from .writing import infer_response
+
+_JSON = "application/json"
+_BYTES = "application/octet-stream"
+_MODEL_PATH = {"model": "the pipeline's name, or that of a node"}
+
+
+def router(service: Service) -> APIRouter:
+    """Return the routes below `/v2`."""
+    routes = raw_router("Open Inference Protocol")
+    models = models_of(service)
+    hami_version = metadata.version("hami-core")
+
+    def add(path: str, endpoint: Any, result: dict[str, Any], **more: Any) -> None:
+        extra = described(result=result, **more)
+        method = "POST" if "body" in more else "GET"
+        routes.add_api_route(path, endpoint, methods=[method], openapi_extra=extra)
+
+    async def live(request: Request) -> Response:
+        """Tell that the server runs."""
+        return json_response({"live": True})
+
+    async def ready(request: Request) -> Response:
+        """Tell whether requests are answered: 200, or 503."""
+        is_ready = service.is_ready()
+        return json_response({"ready": is_ready}, 200 if is_ready else 503)
+
+    async def server(request: Request) -> Response:
+        """Tell name, version and extensions of the server."""
+        return json_response({"name": "hami", "version": hami_version, "extensions": ["binary_tensor_data"]})
+
+    async def model_metadata(request: Request) -> Response:
+        """Tell which tensors a model takes and gives."""
+        return json_response(_find(models, request).metadata())
+
+    async def model_ready(request: Request) -> Response:
+        """Tell whether a model answers: 200, or 503."""
+        model = _find(models, request)
+        is_ready = service.is_ready()
+        return json_response({"name": model.name, "ready": is_ready}, 200 if is_ready else 503)
+
+    async def infer(request: Request) -> Response:
+        """Run a model."""
+        model = _find(models, request)
+        body = await read_body(request, service.settings)
+        asked = read_infer_request(body, request.headers.get("inference-header-content-length"))
+        finished = await model.run(service, asked)
+        outputs = model.results(finished, [output.name for output in asked.outputs])
+        return infer_response(model, asked, outputs)
+
+    add("/v2", server, {_JSON: description.SERVER})
+    add("/v2/health/live", live, {_JSON: description.LIVE})
+    add("/v2/health/ready", ready, {_JSON: description.READY})
+    for path, names in (
+        ("/v2/models/{model}", _MODEL_PATH),
+        ("/v2/models/{model}/versions/{version}", {**_MODEL_PATH, "version": f"`{VERSION}`, the only one"}),
+    ):
+        add(path, model_metadata, {_JSON: description.MODEL}, in_path=names)
+        add(f"{path}/ready", model_ready, {_JSON: description.MODEL_READY}, in_path=names)
+        add(
+            f"{path}/infer",
+            infer,
+            {_JSON: description.INFER_RESPONSE, _BYTES: description.BINARY},
+            in_path=names,
+            body={_JSON: description.INFER_REQUEST, _BYTES: description.BINARY},
+        )
+    return routes
+
+
+def _find(models: dict[str, Model], request: Request) -> Model:
+    """Return the model that the path names. Raises ServeError."""
+    name = request.path_params["model"]
+    version = request.path_params.get("version", VERSION)
+    if name not in models:
+        help = did_you_mean(name, models, otherwise=f"there are {quoted(models)}")
+        raise ServeError(f"there is no model `{name}`", status=404, code="serve-unknown-model", help=help)
+    if version != VERSION:
+        help = f"leave the version out, or use {VERSION}"
+        message = f"model `{name}` has no version `{version}`"
+        raise ServeError(message, status=404, code="serve-unknown-model", help=help)
+    return models[name]

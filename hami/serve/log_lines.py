@@ -1,0 +1,21 @@
+"""Where a server process writes its log: to stderr, requests as one JSON object a line."""
+
+from __future__ import annotations
+
+import logging
+
+
+def configure_logging(level: str) -> None:
+    """Send the log of hami, of this level and worse, to stderr, and what uvicorn warns of."""
+    plain = logging.StreamHandler()
+    plain.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    bare = logging.StreamHandler()
+    bare.setFormatter(logging.Formatter("%(message)s"))
+    for name, handler in (("hami", plain), ("hami.access", bare), ("uvicorn.error", plain)):
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.addHandler(handler)
+        logger.propagate = False
+    # It tells at INFO of every start, which the line with the address does already.
+    uvicorn_level = max(logging.getLogger("uvicorn.error").level, logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(uvicorn_level)

@@ -1,0 +1,155 @@
+"""`Protocol`: uvicorn's HTTP/1.1, with bounds for the head of a request and JSON for what is no request.
+
+uvicorn waits for ever for the first request of a connection, and takes headers of any size. One object is one
+connection; all of it runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from .errors import error_response
+from .refusal import ServeError
+from .settings import Settings
+
+_LINGER_S = 5.0  # how long the rest of a body is thrown away after the answer, so that its client hears it
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection of a server with these settings; `bound_by` makes the class."""
+
+    settings: ClassVar[Settings] = Settings()
+
+    @classmethod
+    def bound_by(cls, settings: Settings) -> type[Protocol]:
+        """Return the protocol with the bounds of `settings`."""
+        return type(cls.__name__, (cls,), {"settings": settings})
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.head_timer: asyncio.TimerHandle | None = None
+        self.is_in_head = False
+        self.is_in_body = False
+        self.head_bytes = 0  # of the present request, as far as they are known
+        self.num_begun = 0  # requests
+        self.refusal: ServeError | None = None
+
+    # --- the connection ---
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unset_head_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head, was_in_body, num_before = self.is_in_head, self.is_in_body, self.num_begun
+        super().data_received(data)
+        # A head that is not complete: the parser holds all of it, and tells of whole headers only.
+        is_all_head = not was_in_body and self.num_begun - num_before == (0 if was_in_head else 1)
+        if is_all_head and self.is_in_head and not self.transport.is_closing():
+            self.head_bytes += len(data)
+            if self.head_bytes > self.settings.max_header_bytes:
+                self._refuse(self._large_head())
+
+    # --- what the parser tells ---
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.is_in_head = True
+        self.head_bytes = 0
+        self.num_begun += 1
+        if self.head_timer is None:
+            self._set_head_timer()
+
+    def on_headers_complete(self) -> None:
+        self.is_in_head = False
+        self._unset_head_timer()
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.settings.max_header_bytes:
+            self.refusal = self._large_head()
+            raise self.refusal
+        self.is_in_body = True
+        super().on_headers_complete()
+        # The task of the request runs later.
+        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
+        extensions["hami.abort"] = self.transport.abort
+
+    def on_message_complete(self) -> None:
+        self.is_in_body = False
+        super().on_message_complete()
+
+    # --- refusals ---
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser does not take."""
+        help = "send HTTP/1.1; `http://` or `https://` may be the wrong one"
+        self._refuse(self.refusal or ServeError("this is no HTTP request", code="serve-http", help=help))
+
+    def _refuse(self, error: ServeError) -> None:
+        """Answer with an error and close; who came before on this connection is answered first."""
+        cycle = self._open_cycle()
+        if cycle is not None and not self.is_in_body:
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if cycle is None or not cycle.response_started:
+            body = bytes(error_response(error, self.settings).body)
+            status = HTTPStatus(error.http_status)
+            head = (
+                f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _open_cycle(self) -> RequestResponseCycle | None:
+        """Return the last request, if its answer is not complete."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first
+        return None if cycle is None or cycle.response_complete else cycle
+
+    def _large_head(self) -> ServeError:
+        return ServeError(
+            f"the head of the request is larger than {self.settings.max_header_bytes} bytes",
+            status=431,
+            code="serve-header-size",
+            help="send fewer or shorter headers, or start the server with a larger `--max-header-bytes`",
+        )
+
+    # --- time ---
+
+    def _set_head_timer(self) -> None:
+        self.head_timer = self.loop.call_later(self.settings.timeout_s, self._on_slow_head)
+
+    def _unset_head_timer(self) -> None:
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
+
+    def _on_slow_head(self) -> None:
+        if self._open_cycle() is not None:
+            self._set_head_timer()  # it is the server who lets the client wait
+            return
+        if not self.is_in_head:
+            self.transport.close()
+            return
+        message = f"the head of the request was not complete after {self.settings.timeout_s:g} s"
+        help = "send it faster, or start the server with a larger `--timeout`"
+        self._refuse(ServeError(message, status=408, code="serve-slow-head", help=help))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.is_in_body and self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = self.loop.call_later(_LINGER_S, self.timeout_keep_alive_handler)
+
+    def _unset_keepalive_if_required(self) -> None:
+        # More of a body that nobody wants does not lengthen the connection's life.
+        if not (self.is_in_body and self.cycle.response_complete):
+            super()._unset_keepalive_if_required()

@@ -1,0 +1,117 @@
+"""`POST /v1/pipeline` and `/v1/nodes/{node}`: one request as JSON, as a form, or as the bytes of a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.datastructures import UploadFile
+
+from ..errors import did_you_mean, quoted
+from .body import read_body
+from .json_values import json_response, read_json
+from .raw_route import described, raw_router
+from .refusal import ServeError
+from .service import Service
+
+_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+_BYTES = {"type": "string", "format": "binary"}
+_BODY = {
+    "application/json": {
+        "type": "object",
+        "description": "the keys of the request: `data`, and what else nodes read",
+    },
+    "multipart/form-data": {
+        "type": "object",
+        "description": "files become bytes, fields text; the names are keys",
+    },
+    "*/*": {**_BYTES, "description": "any other content is `data`, as bytes"},
+}
+_RESULT = {
+    "application/json": {"description": "the value of `output`, arrays as lists"},
+    "application/octet-stream": {**_BYTES, "description": "the value of `output` if it is bytes"},
+}
+_QUERY = {
+    "output": "the key of the finished request that is the answer; `result` by default",
+    "priority": "higher ones run first where the node's scheduler says so",
+    "deadline_ms": "after how many milliseconds nobody wants the answer",
+}
+
+
+def router(service: Service) -> APIRouter:
+    """Return the routes below `/v1` that take one request."""
+    routes = raw_router("Requests")
+    nodes = [node.name for node in service.pipe.plan.nodes]
+
+    async def run_pipeline(request: Request) -> Response:
+        """Run the whole pipeline."""
+        return await _run(service, request, None)
+
+    async def run_node(request: Request) -> Response:
+        """Run one node, whichever stand before and behind it."""
+        node = request.path_params["node"]
+        if node not in nodes:
+            help = did_you_mean(node, nodes, otherwise=f"there are {quoted(nodes)}")
+            raise ServeError(f"there is no node `{node}`", status=404, code="serve-unknown-node", help=help)
+        return await _run(service, request, node)
+
+    extra = described(in_query=_QUERY, body=_BODY, result=_RESULT)
+    routes.add_api_route("/v1/pipeline", run_pipeline, methods=["POST"], openapi_extra=extra)
+    extra = described(in_path={"node": "the name of a node"}, in_query=_QUERY, body=_BODY, result=_RESULT)
+    routes.add_api_route("/v1/nodes/{node}", run_node, methods=["POST"], openapi_extra=extra)
+    return routes
+
+
+async def _run(service: Service, request: Request, node: str | None) -> Response:
+    asked = await _read(service, request)
+    finished = await service.pipe.acall({**asked, **_read_query(request)}, node=node)
+    output = request.query_params.get("output", "result")
+    if output not in finished:
+        help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")
+        raise ServeError(f"the request has no key `{output}`", code="serve-unknown-output", help=help)
+    value = finished[output]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        # A browser must not take bytes that somebody sent for a page.
+        headers = {"X-Content-Type-Options": "nosniff"}
+        return Response(bytes(value), headers=headers, media_type="application/octet-stream")
+    return json_response(value)
+
+
+async def _read(service: Service, request: Request) -> dict[str, Any]:
+    """Return the keys that the body stands for."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _FORMS:
+        return await _read_form(request)
+    body = await read_body(request, service.settings)
+    if kind != "application/json" and not kind.endswith("+json"):
+        return {"data": body}
+    keys = read_json(body)
+    if isinstance(keys, dict):
+        return keys
+    help = 'send `{"data": ...}`'
+    raise ServeError("the body is no JSON object", code="serve-json", help=help)
+
+
+async def _read_form(request: Request) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    async with request.form() as form:
+        for name in form:
+            values = [
+                await value.read() if isinstance(value, UploadFile) else value for value in form.getlist(name)
+            ]
+            keys[name] = values[0] if len(values) == 1 else values
+    return keys
+
+
+def _read_query(request: Request) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    for name, kind in (("priority", int), ("deadline_ms", float)):
+        text = request.query_params.get(name)
+        if text is None:
+            continue
+        try:
+            keys[name] = kind(text)
+        except ValueError:
+            message = f"`{name}` is `{text[:40]}`, which is no number"
+            raise ServeError(message, code="serve-query", help="send a number") from None
+    return keys

@@ -1,0 +1,142 @@
+"""The server process: it listens, tells when it is ready, and ends in good order.
+
+The first SIGTERM or SIGINT turns readiness off; new requests are refused, those that run are answered, and
+the process ends with 0. A second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from ..errors import ConfigError
+from .app import create_app
+from .log_lines import configure_logging
+from .protocol import Protocol
+from .service import Service
+from .settings import Settings
+
+_BACKLOG = 2048
+_SECONDS_TO_SEND = 2  # the last answers, once the pipeline has given them
+
+
+def run(source: Any, settings: Settings, log_level: str) -> None:
+    """Serve the pipeline of `source` until a signal comes. Raises ConfigError and BuildError before that."""
+    _check_tls(settings)
+    with _listen(settings) as listener:
+        configure_logging(log_level)
+        service = Service.open(source, settings)
+
+        def tell(address: str) -> None:
+            print(f"hami: serving `{service.name}` at {address}", flush=True)
+
+        try:
+            uvloop.run(Server(service, tell).serve([listener]))
+        finally:
+            service.pipe.close(timeout=0)
+
+
+class Server(uvicorn.Server):
+    """uvicorn around one service; `on_ready` gets the address once it listens."""
+
+    def __init__(self, service: Service, on_ready: Callable[[str], None]) -> None:
+        settings = service.settings
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                http=Protocol.bound_by(settings),
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                timeout_graceful_shutdown=_SECONDS_TO_SEND,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+        )
+        self.service = service
+        self.on_ready = on_ready
+        self.draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and tell where."""
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            scheme = "http" if self.service.settings.certificate is None else "https"
+            self.on_ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
+
+    def stop(self) -> None:
+        """Begin the end; on the event loop. A second call does nothing."""
+        if self.draining is None:
+            self.service.drain()
+            self.draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.service.idle(), self.service.settings.drain_s)
+        # Whoever still waits hears that the pipeline is closed.
+        await asyncio.get_running_loop().run_in_executor(None, self.service.pipe.close, 0)
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals over. uvicorn's own way would end the process by the signal instead of with 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: int) -> None:
+        if self.draining is not None:
+            sys.stderr.flush()
+            os._exit(128 + number)
+        self.stop()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        message = f"the address cannot be listened on: {error.strerror or error}"
+        help = "choose another `--port` or `--host`"
+        raise ConfigError(message, code="serve-address", where=where, help=help) from None
+
+
+def _check_tls(settings: Settings) -> None:
+    if settings.certificate is None:
+        if settings.key is None:
+            return
+        help = "give `--tls-certificate` as well"
+        raise ConfigError("there is a key without a certificate", code="serve-tls", help=help)
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            settings.certificate, settings.key
+        )
+    except (OSError, ssl.SSLError) as error:
+        message = f"certificate and key cannot be used: {error.strerror or error}"
+        help = "both must be PEM files that belong together"
+        where = str(settings.certificate)
+        raise ConfigError(message, code="serve-tls", where=where, help=help) from None

@@ -1,0 +1,70 @@
+"""`Service`: one pipeline that is served, and what the server knows of itself.
+
+Every router gets it. The pipeline may be called from any thread; everything else belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..pipeline import Pipeline, pipe
+from .settings import Settings
+
+
+class Service:
+    """A pipeline under a name, the settings of its server, and whether that one takes requests."""
+
+    def __init__(self, pipe: Pipeline, name: str, settings: Settings | None = None) -> None:
+        self.pipe = pipe
+        self.name = name
+        self.settings = settings or Settings()
+        self.is_draining = False
+        self.num_running = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    @classmethod
+    def open(cls, source: Any, settings: Settings | None = None) -> Service:
+        """Build the pipeline of `source`, which is what `hami.pipe` takes.
+
+        Its name is that of the file without its ending, `pipeline` for an expression. Raises ConfigError and
+        BuildError.
+        """
+        built = pipe(source)
+        path = os.fspath(source) if isinstance(source, os.PathLike) else str(source)
+        is_file = isinstance(source, os.PathLike) or path.endswith(".toml")
+        name = os.path.splitext(os.path.basename(path))[0] if is_file else "pipeline"
+        return cls(built, name, settings)
+
+    def is_ready(self) -> bool:
+        """Tell whether a request that came now would be answered."""
+        return not self.problems()
+
+    def problems(self) -> list[str]:
+        """Return what is wrong now, in words; an empty list means healthy."""
+        own = ["the server is shutting down"] if self.is_draining else []
+        return own + self.pipe.problems()
+
+    def drain(self) -> None:
+        """Take no further requests; those that run go on."""
+        self.is_draining = True
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count a request as running, so that the end of the server waits for it."""
+        self.num_running += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self.num_running -= 1
+            if self.num_running == 0:
+                self._is_idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no request runs."""
+        await self._is_idle.wait()

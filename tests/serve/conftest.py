@@ -1,0 +1,77 @@
+"""What the tests of the server share: backends under control, and servers that end with the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from probes import Probe, Work, wait_until
+
+from hami import backend
+from hami.parser import aliases
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+
+from serving import Served
+
+
+@pytest.fixture(autouse=True)
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test register classes and macros of its own."""
+    monkeypatch.setattr(backend, "_classes", dict(backend._classes))
+    monkeypatch.setattr(backend, "_instances", dict(backend._instances))
+    monkeypatch.setattr(aliases, "_macros", dict(aliases._macros))
+
+
+@pytest.fixture
+def serve(probe: Any) -> Iterator[Callable[..., Served]]:
+    """Return a function that serves a pipeline: `serve(source, token="secret", ...)`."""
+    servers: list[Served] = []
+
+    def start(source: Any, **settings: Any) -> Served:
+        servers.append(Served(source, **settings))
+        return servers[-1]
+
+    yield start
+    probe.open_all()
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def probe() -> Probes:
+    """Return a function that registers a Probe: `probe("Name", work, batch_range=(1, 8), ...)`."""
+    return Probes()
+
+
+class Probes:
+    """The probes of one test."""
+
+    def __init__(self) -> None:
+        self.made: list[Probe] = []
+
+    def __call__(self, name: str = "Probe", work: Work = lambda item: item["data"], **traits: Any) -> Probe:
+        self.made.append(Probe(work).register(name, **traits))
+        return self.made[-1]
+
+    def open_all(self) -> None:
+        """Let all runs go on."""
+        for one in self.made:
+            one.open()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Any]], Any]:
+    """Return the function that waits for a condition."""
+    return wait_until
+
+
+@pytest.fixture
+def waiting_at() -> Callable[..., int]:
+    """Return a function that says how many requests wait at a node of a server."""
+
+    def count(served: Served, node: int = 0) -> int:
+        return int(served.service.pipe.stats()[node]["waiting"])
+
+    return count
