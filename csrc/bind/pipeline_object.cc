@@ -151,7 +151,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return py::make_tuple(range.min, range.max);
   }
   int64_t num_requests() const { return pipeline_->num_requests(); }
-  py::list stats() const;
+  py::list stats(bool with_buckets) const;
   py::list problems() const;
 
   void forget(PyObject* dict) {
@@ -321,14 +321,14 @@ py::list PipelineObject::problems() const {
   return problems;
 }
 
-py::list PipelineObject::stats() const {
+py::list PipelineObject::stats(bool with_buckets) const {
   check_is_not_in_child();
   std::vector<NodeStats> all;
   {
     const GilRelease no_gil;
     all = pipeline_->stats();
   }
-  return to_rows(all);
+  return to_rows(all, with_buckets);
 }
 
 bool has_event(PyObject* dict) {
@@ -383,7 +383,7 @@ void define_pipeline(py::module_& module) {
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))
-      .def("_stats", method(&PipelineObject::stats))
+      .def("_stats", method(&PipelineObject::stats), py::arg("with_buckets") = false)
       .def("_problems", method(&PipelineObject::problems))
       .def_property_readonly("_is_closed", method(&PipelineObject::is_closed))
       .def_property_readonly("_run_range", method(&PipelineObject::run_range))

@@ -10,6 +10,6 @@
 namespace hami::bind {
 
 // One dict for each node.
-pybind11::list to_rows(const std::vector<NodeStats>& nodes);
+pybind11::list to_rows(const std::vector<NodeStats>& nodes, bool with_buckets);
 
 }  // namespace hami::bind
