@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "event": {"errors", "failures"},
     "process": {"backend", "config", "errors", "_core"},
     "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},
+    "drawing": {"plan", "parser"},
     "stream": {"errors", "_core"},
     "pipeline": {
         "plan",
@@ -91,6 +92,7 @@ HEAVY_PACKAGES = {
     "torchvision": ("backends/torch",),
     "fastapi": ("hami/serve",),
     "uvicorn": ("hami/serve",),
+    "prometheus_client": ("hami/serve",),
     "onnx": ("backends/tensorrt",),
     "tokenizers": ("backends/llm",),
     "safetensors": ("backends/llm",),

@@ -81,8 +81,8 @@ def _source(text: str) -> Any:
 def check(file: SourceArgument) -> None:
     """Check a pipeline without building it: syntax, names, parameters, graph."""
     with _reported():
+        from ..drawing import own_expression
         from ..plan import plan
-        from .show import own_expression
 
         checked = plan(_source(file))
         num_backends = sum(1 for node in checked.nodes for _ in own_expression(node).walk())
