@@ -1,0 +1,1 @@
+"""A pipeline behind HTTP."""
