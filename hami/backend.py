@@ -111,8 +111,9 @@ class Backend:
 
     `close(self)`, if defined, is called once when the pipeline has closed; while a run is inside, it comes
     after that run, or with `closes_while_running` at once, in order to end it. `problem(self)` may return in
-    words what keeps the instance from working for now, for `Pipeline.problems`. A class that `takes_plans`
-    gets what stands in its brackets (`min_children` to `max_children` expressions) not as backends but as
+    words what keeps the instance from working for now, for `Pipeline.problems`, and `stats(self)` a dict of
+    numbers, for `Pipeline.stats`; both are called on any thread at any time. A class that `takes_plans` gets
+    what stands in its brackets (`min_children` to `max_children` expressions) not as backends but as
     `self.plans`.
 
     A class with `start(self, item, reply)` instead of `forward` answers later: `start` takes one request over

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .backend import Backend, WithPlans, answers_later, declared_params
@@ -105,6 +105,23 @@ def _run_to_end(ending: Any, loop: NodeLoop | None) -> None:
         asyncio.run(ending)
     else:
         loop.call(ending)
+
+
+def figures(node: str, stats: Any) -> dict[str, float]:
+    """Return the numbers of what a backend's `stats()` returns; all else by that name means nothing here.
+
+    What it raises is logged: whoever reads figures is not to blame.
+    """
+    try:
+        told = stats() if callable(stats) else None
+        return {
+            name: float(value)
+            for name, value in (told.items() if isinstance(told, Mapping) else ())
+            if isinstance(name, str) and isinstance(value, (int, float))
+        }
+    except Exception as error:
+        logging.getLogger(f"hami.node.{node}").warning("`stats` raised", exc_info=error)
+        return {}
 
 
 def report_abandoned(node: str, instance: Any, loop: NodeLoop | None) -> None:

@@ -196,16 +196,20 @@ class Pipeline(_core.Pipeline):
         """Return what each node takes and gives, by its name, in the order of the graph."""
         return {row["node"]: NodePorts.of(row) for row in self._ports()}
 
-    def stats(self) -> list[dict[str, Any]]:
+    def stats(self, *, buckets: bool = False) -> list[dict[str, Any]]:
         """Return the figures of each node since it was built, one dict a node.
 
         `waiting`, `items`, `errors`, `dropped` (answered before they could start), `instances`, `busy` and
         `hung` are counts; `batch_rows` maps the rows of a run to the number of such runs, `releases` why
         batches ran to how often. `wait_ms` (of items in the queue) and `run_ms` (of batches, those in place
         sampled) hold `count`, `p50`, `p90`, `p99` and `max` in milliseconds, right to about 6 percent.
-        `profiles` has a row for each part inside `Profile[...]`.
+        `profiles` has a row for each part inside `Profile[...]`, and `backend` the numbers that the backend's
+        own `stats()` returns, those of all instances added up.
+
+        With `buckets` the two times also hold `sum` in milliseconds, right to about 3 percent, and `buckets`,
+        which maps an upper bound in milliseconds to how many values lie below it and above the one before.
         """
-        return self._stats()
+        return self._stats(buckets)
 
     def problems(self) -> list[str]:
         """Return what is wrong now, in words: a hung instance, a dead worker, a closed pipeline.

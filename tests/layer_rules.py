@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "event": {"errors", "failures"},
     "process": {"backend", "config", "errors", "_core"},
     "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},
+    "drawing": {"plan", "parser"},
     "stream": {"errors", "_core"},
     "pipeline": {
         "plan",

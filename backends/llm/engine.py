@@ -109,7 +109,11 @@ class Engine:
 
     def stats(self) -> dict[str, Any]:
         """Return what the scheduler counts, and as `step_ms` how long the last step took."""
-        return self.call(lambda: {**self._scheduler.stats(), "step_ms": self._step_ms})
+        return self.call(self.figures)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the same at once, maybe in the middle of a step: nobody waits for the engine's thread."""
+        return {**self._scheduler.stats(), "step_ms": self._step_ms}
 
     def problem(self) -> str:
         """Return in words what keeps the engine from working, or an empty text."""

@@ -151,6 +151,9 @@ class _Generates(Backend):
     def problem(self) -> str:
         return self._engine.problem()
 
+    def stats(self) -> dict[str, Any]:
+        return self._engine.figures()
+
     def close(self) -> None:
         self._engine.close()
 

@@ -173,9 +173,11 @@ py::dict stats(SchedulerObject& self) {
   dict["num_deferred"] = counts.num_deferred;
   dict["num_copies"] = counts.num_copies;
   dict["num_forks"] = counts.num_forks;
+  dict["num_aborted"] = counts.num_aborted;
   dict["num_evictions"] = pages.allocator().num_evictions();
   dict["prefix_hit_tokens"] = pages.num_hit_tokens();
   dict["prefix_query_tokens"] = pages.num_query_tokens();
+  dict["pages_total"] = pages.pool().num_pages() - 1;
   dict["pages_free"] = pages.pool().num_free();
   dict["pages_cached"] = pages.pool().num_cached();
   dict["pages_referenced"] = pages.pool().num_referenced();

@@ -161,9 +161,9 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return py::make_tuple(range.min, range.max);
   }
   int64_t num_requests() const { return pipeline_->num_requests(); }
-  py::list stats() const {
+  py::list stats(bool with_buckets) const {
     check_is_not_in_child();
-    return stats_of(*pipeline_);
+    return stats_of(*pipeline_, with_buckets);
   }
   py::list problems() const {
     check_is_not_in_child();
@@ -378,7 +378,7 @@ void define_pipeline(py::module_& module) {
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))
-      .def("_stats", method(&PipelineObject::stats))
+      .def("_stats", method(&PipelineObject::stats), py::arg("with_buckets") = false)
       .def("_problems", method(&PipelineObject::problems))
       .def("_ports", method(&PipelineObject::ports))
       .def_property_readonly("_is_closed", method(&PipelineObject::is_closed))

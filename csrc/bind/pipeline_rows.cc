@@ -1,5 +1,6 @@
 #include "bind/pipeline_rows.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,19 @@ namespace py = pybind11;
 namespace hami::bind {
 namespace {
 
-py::dict to_dict(const Percentiles& percentiles) {
+py::dict to_dict(const Percentiles& percentiles, bool with_buckets = false) {
   py::dict dict;
   dict["count"] = percentiles.count;
   dict["p50"] = percentiles.p50_ms;
   dict["p90"] = percentiles.p90_ms;
   dict["p99"] = percentiles.p99_ms;
   dict["max"] = percentiles.max_ms;
+  if (with_buckets) {
+    py::dict buckets;
+    for (const auto& [below_ms, count] : percentiles.buckets) buckets[py::float_(below_ms)] = count;
+    dict["sum"] = percentiles.sum_ms;
+    dict["buckets"] = buckets;
+  }
   return dict;
 }
 
@@ -33,13 +40,24 @@ py::dict to_dict(const RunFigures& figures) {
   return dict;
 }
 
-py::dict to_row(const NodeStats& node) {
+// What was a whole number in Python is one again.
+py::object to_number(double value) {
+  constexpr double kLargestExact = 9007199254740992.0;
+  if (std::trunc(value) == value && std::abs(value) <= kLargestExact) {
+    return py::int_(static_cast<int64_t>(value));
+  }
+  return py::float_(value);
+}
+
+py::dict to_row(const NodeStats& node, bool with_buckets) {
   py::dict batch_rows;
   for (const auto& [rows, count] : node.batch_rows) batch_rows[py::int_(rows)] = count;
   py::dict releases;
   for (const auto& [reason, count] : node.releases) releases[py::str(reason)] = count;
   py::list profiles;
   for (const RunFigures& figures : node.profiles) profiles.append(to_dict(figures));
+  py::dict backend;
+  for (const auto& [name, value] : node.backend) backend[py::str(name)] = to_number(value);
   py::dict row;
   row["node"] = node.node;
   row["waiting"] = node.num_waiting;
@@ -51,9 +69,10 @@ py::dict to_row(const NodeStats& node) {
   row["hung"] = node.num_hung;
   row["batch_rows"] = batch_rows;
   row["releases"] = releases;
-  row["wait_ms"] = to_dict(node.wait);
-  row["run_ms"] = to_dict(node.run);
+  row["wait_ms"] = to_dict(node.wait, with_buckets);
+  row["run_ms"] = to_dict(node.run, with_buckets);
   row["profiles"] = profiles;
+  row["backend"] = backend;
   return row;
 }
 
@@ -69,14 +88,14 @@ py::object to_tuples(const std::vector<TensorSpec>& specs) {
 
 }  // namespace
 
-py::list stats_of(const Pipeline& pipeline) {
+py::list stats_of(const Pipeline& pipeline, bool with_buckets) {
   std::vector<NodeStats> all;
   {
     const GilRelease no_gil;
     all = pipeline.stats();
   }
   py::list rows;
-  for (const NodeStats& node : all) rows.append(to_row(node));
+  for (const NodeStats& node : all) rows.append(to_row(node, with_buckets));
   return rows;
 }
 

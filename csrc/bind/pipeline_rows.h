@@ -9,7 +9,7 @@
 namespace hami::bind {
 
 // One dict for each node.
-pybind11::list stats_of(const Pipeline& pipeline);
+pybind11::list stats_of(const Pipeline& pipeline, bool with_buckets);
 // One text for each problem.
 pybind11::list problems_of(const Pipeline& pipeline);
 // One dict for each node, in their order: `node`, `inputs`, `outputs`, `max_rows`. Inputs and

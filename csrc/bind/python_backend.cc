@@ -38,6 +38,7 @@ class PythonBackend final : public Backend {
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return traits_; }
   std::string problem() const override { return instance_->problem(); }
+  Figures own_figures() const override { return instance_->figures(); }
   size_t group_of(const Item& item) const override {
     return groups_by_shape_ ? Backend::group_of(item) : 0;
   }

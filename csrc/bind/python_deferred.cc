@@ -112,6 +112,7 @@ class PythonDeferred final : public DeferredOperator {
     const std::string problem = instance_->problem();
     if (!problem.empty()) problems.push_back("node `" + node_name() + "`: " + problem);
   }
+  Figures own_figures() const override { return instance_->figures(); }
 
  private:
   void begin(Ref<Stay> stay, Item& item) override {

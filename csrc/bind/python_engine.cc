@@ -316,6 +316,7 @@ class PythonEngine final : public engine::EngineBackend {
   Traits traits() const override { return traits_; }
   void tear_down() noexcept override { instance_->tear_down(); }
   std::string problem() const override { return instance_->problem(); }
+  Figures own_figures() const override { return instance_->figures(); }
 
  private:
   const std::shared_ptr<PythonInstance> instance_;

@@ -99,6 +99,29 @@ std::string PythonInstance::problem() const {
   return text == nullptr ? "" : text;
 }
 
+Figures PythonInstance::figures() const {
+  const GilAcquire gil;
+  const Owned method(PyObject_GetAttrString(get(), "stats"));
+  PyErr_Clear();
+  Figures figures;
+  if (!method) return figures;
+  const Owned module(PyImport_ImportModule("hami.instances"));
+  const Owned numbers(module ? survive_finalization([&] {
+    return PyObject_CallMethod(module.get(), "figures", "sO", node_name_.c_str(), method.get());
+  })
+                             : nullptr);
+  PyErr_Clear();
+  if (!numbers) return figures;
+  PyObject* name = nullptr;
+  PyObject* number = nullptr;
+  Py_ssize_t place = 0;
+  while (PyDict_Next(numbers.get(), &place, &name, &number) != 0) {
+    if (const char* text = PyUnicode_AsUTF8(name)) figures[text] = PyFloat_AsDouble(number);
+  }
+  PyErr_Clear();
+  return figures;
+}
+
 void PythonInstance::enter() {
   const std::lock_guard lock(mutex_);
   if (is_torn_down_) {

@@ -35,6 +35,8 @@ class PythonInstance {
 
   // What its `problem()` says. Any thread.
   std::string problem() const;
+  // The numbers that its `stats()` tells. Any thread.
+  Figures figures() const;
 
   // A run inside user code, for a scope. Throws when the pipeline is closed.
   class Stay {

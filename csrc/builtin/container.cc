@@ -13,4 +13,10 @@ std::string Container::problem() const {
   return {};
 }
 
+Figures Container::own_figures() const {
+  Figures all;
+  for (const auto& child : children_) add_figures(all, child->own_figures());
+  return all;
+}
+
 }  // namespace hami

@@ -20,6 +20,7 @@ class Container : public Backend {
   void collect_reads(std::vector<Key>& reads) const override;
   int container_depth() const override { return largest_depth(children_); }
   std::string problem() const override;
+  Figures own_figures() const override;
 
  protected:
   Backends children_;

@@ -39,6 +39,10 @@ size_t group_of_value(const Value& value, const Item& item) {
 
 }  // namespace
 
+void add_figures(Figures& all, const Figures& more) {
+  for (const auto& [name, value] : more) all[name] += value;
+}
+
 BatchRange BatchRange::intersect(const BatchRange& other) const {
   return {std::max(min, other.min), std::min(max, other.max)};
 }

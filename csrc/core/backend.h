@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,11 @@ struct BatchRange {
   bool is_empty() const noexcept { return min > max; }
   bool operator==(const BatchRange&) const = default;
 };
+
+// What a backend counts and measures, by name.
+using Figures = std::map<std::string, double>;
+// Adds what another instance tells.
+void add_figures(Figures& all, const Figures& more);
 
 // What the scheduler may do with a backend. A container has a trait only if all children do.
 struct Traits {
@@ -71,6 +77,8 @@ class Backend {
   // What keeps the backend from working for now, in words, or an empty text. Any thread, at any
   // time.
   virtual std::string problem() const { return {}; }
+  // The same of its figures.
+  virtual Figures own_figures() const { return {}; }
 
   // Adds every key that the backend reads to `reads`, so that submit brings it along.
   virtual void collect_reads(std::vector<Key>& reads) const;

@@ -23,6 +23,13 @@ double LatencyHistogram::middle_ms(size_t bucket) noexcept {
   return std::ldexp(least + 0.5, shift) / kNanosecondsPerMs;
 }
 
+double LatencyHistogram::end_ms(size_t bucket) noexcept {
+  if (bucket < kNumParts) return static_cast<double>(bucket + 1) / kNanosecondsPerMs;
+  const auto shift = static_cast<int>(bucket / kNumParts) - 1;
+  return std::ldexp(static_cast<double>(kNumParts + bucket % kNumParts + 1), shift) /
+         kNanosecondsPerMs;
+}
+
 void LatencyHistogram::add(Duration duration) noexcept {
   const int64_t nanoseconds =
       std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
@@ -38,7 +45,10 @@ Percentiles LatencyHistogram::percentiles() const {
   Percentiles found;
   for (size_t i = 0; i < kNumBuckets; ++i) {
     counts[i] = counts_[i].load(std::memory_order_relaxed);
+    if (counts[i] == 0) continue;
     found.count += counts[i];
+    found.sum_ms += static_cast<double>(counts[i]) * middle_ms(i);
+    found.buckets.push_back({end_ms(i), counts[i]});
   }
   if (found.count == 0) return found;
   found.max_ms = static_cast<double>(longest_.load(std::memory_order_relaxed)) / kNanosecondsPerMs;

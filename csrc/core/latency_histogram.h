@@ -6,23 +6,32 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "core/event.h"
 
 namespace hami {
 
 struct Percentiles {
+  struct Bucket {
+    double below_ms;
+    int64_t count;
+  };
+
   int64_t count = 0;
   double p50_ms = 0;
   double p90_ms = 0;
   double p99_ms = 0;
   double max_ms = 0;
+  double sum_ms = 0;
+  std::vector<Bucket> buckets;  // those that hold something, in order
 };
 
 class LatencyHistogram {
  public:
   void add(Duration duration) noexcept;
   // Percentiles by nearest rank: the smallest bucket that holds at least that share of the values.
+  // The sum takes each value for the middle of its bucket.
   Percentiles percentiles() const;
 
  private:
@@ -33,6 +42,7 @@ class LatencyHistogram {
 
   static size_t bucket_of(uint64_t nanoseconds) noexcept;
   static double middle_ms(size_t bucket) noexcept;
+  static double end_ms(size_t bucket) noexcept;
 
   std::array<std::atomic<int64_t>, kNumBuckets> counts_{};
   std::atomic<int64_t> longest_{0};

@@ -96,6 +96,7 @@ void DeferredOperator::add_stats(std::vector<NodeStats>& all) const {
   stats.num_errors = num_failed_.load(std::memory_order_relaxed);
   stats.num_instances = 1;
   stats.run = run_.percentiles();
+  stats.backend = own_figures();
   all.push_back(std::move(stats));
 }
 

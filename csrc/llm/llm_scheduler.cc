@@ -152,6 +152,7 @@ void LlmScheduler::remove(Sequence& sequence, Ending ending) {
   }
   pages_.release(sequence);
   if (ending == Ending::kFail) pages_.forget(sequence);
+  if (ending == Ending::kAbort) ++stats_.num_aborted;
   Request& request = *sequence.request;
   if (--request.num_live == 0) waiting_->leave(request.account);
   sequences_.erase(sequence.id);

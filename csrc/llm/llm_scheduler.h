@@ -57,6 +57,7 @@ struct Stats {
   int64_t num_deferred = 0;
   int64_t num_copies = 0;
   int64_t num_forks = 0;
+  int64_t num_aborted = 0;  // sequences
 };
 
 class LlmScheduler {

@@ -22,6 +22,7 @@ class BackgroundThread final : public Backend {
   BatchRange batch_range() const override { return range_; }
   Traits traits() const override { return backend_->traits(); }
   std::string problem() const override { return backend_->problem(); }
+  Figures own_figures() const override { return backend_->own_figures(); }
   int index() const noexcept { return site_->instance; }
   size_t group_of(const Item& item) const override { return backend_->group_of(item); }
   void collect_reads(std::vector<Key>& reads) const override { backend_->collect_reads(reads); }

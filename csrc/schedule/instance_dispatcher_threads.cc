@@ -191,9 +191,12 @@ bool InstanceDispatcher::join(TimePoint deadline) noexcept {
 }
 
 void InstanceDispatcher::add_stats(std::vector<NodeStats>& all) const {
+  Figures figures;
+  for (const auto& instance : instances_) add_figures(figures, instance->own_figures());
   Lock lock(mutex_);
   NodeStats stats = stats_;
   stats.node = node_name_;
+  stats.backend = std::move(figures);
   stats.num_waiting = static_cast<int64_t>(queue_.size());
   stats.num_instances = std::ssize(instances_);
   stats.num_busy = std::ranges::count_if(instances_, [](const auto& one) { return one->is_busy; });

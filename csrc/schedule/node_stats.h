@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backend.h"
 #include "core/latency_histogram.h"
 #include "core/profiled.h"
 
@@ -26,6 +27,7 @@ struct NodeStats {
   Percentiles wait;                         // of items, in the queue
   Percentiles run;                          // of batches, inside the backend
   std::vector<RunFigures> profiles;         // of its parts inside `Profile[...]`
+  Figures backend;                          // what its instances tell, added up
 };
 
 }  // namespace hami

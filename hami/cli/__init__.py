@@ -57,8 +57,8 @@ def _common(
 def check(file: SourceArgument) -> None:
     """Check a pipeline without building it: syntax, names, parameters, graph."""
     with reported():
+        from ..drawing import own_expression
         from ..plan import plan
-        from .show import own_expression
 
         checked = plan(source_of(file))
         num_backends = sum(1 for node in checked.nodes for _ in own_expression(node).walk())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..parser import Expr
+from ..drawing import facts, own_expression, shorten
 from ..parser.render import to_text, to_tree
 from ..plan import DEFAULT_ENTRYPOINT, Plan, PlannedNode
 
@@ -63,36 +63,6 @@ def summary(node: PlannedNode) -> str:
     """Return what a node computes, and its size, on one line."""
     text = shorten(to_text(own_expression(node)), _MAX_COLUMNS)
     return "  ".join([text, *facts(node)])
-
-
-def shorten(text: str, columns: int) -> str:
-    """Cut a text that is longer than `columns`."""
-    return text if len(text) <= columns else text[: columns - 1] + "…"
-
-
-def facts(node: PlannedNode) -> list[str]:
-    """Return the sizes that a reader looks for: instances, batch, wait."""
-    found: list[str] = []
-    if node.is_operator:
-        return found
-    if node.params.get("instance_num", 1) != 1:
-        found.append(f"{node.params['instance_num']} instances")
-    if node.params.get("max") is not None:
-        found.append(f"max {node.params['max']}")
-    if node.params.get("batching_timeout") is not None:
-        found.append(f"{node.params['batching_timeout']:g} ms")
-    if node.is_or:
-        found.append("or")
-    return found
-
-
-def own_expression(node: PlannedNode) -> Expr:
-    """Return what the user wrote as `backend`, expanded: the part inside BackgroundThread, if there is
-    one."""
-    for part in node.expr.walk():
-        if part.name == "BackgroundThread" and len(part.children) == 1:
-            return part.children[0]
-    return node.expr
 
 
 def is_default(node: PlannedNode) -> bool:

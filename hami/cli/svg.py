@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from html import escape
 
-from ..plan import Plan
-from .layout import CHARACTER_PX, LINE_PX, PADDING_PX, REGION_PADDING_PX, Box, RegionLayout, lay_out
+from ..drawing import (
+    Box,
+    RegionLayout,
+    edge_points,
+    enter_points,
+    facts,
+    lay_out,
+    own_expression,
+    path_text,
+    shorten,
+)
+from ..drawing.layout import REGION_PADDING_PX
+from ..parser.render import to_text
+from ..plan import Plan, PlannedNode
+
+CHARACTER_PX = 7.0
+LINE_PX = 17.0
+PADDING_PX = 12.0
+MAX_CHARACTERS = 38
+MAX_LINES = 4
 
 # paper, ink, soft ink, lines, boxes, edges, for-each, answer
 _LIGHT = ("#ffffff", "#1c2733", "#5b6b7c", "#8fa1b3", "#f4f7fa", "#3f6fb5", "#b5651d", "#2f7d4f")
@@ -34,9 +52,33 @@ def _colours(paper: str, ink: str, soft: str, line: str, box: str, edge: str, ea
 _STYLE = f"{_SHAPES}{_colours(*_LIGHT)}@media (prefers-color-scheme: dark) {{{_colours(*_DARK)}}}\n"
 
 
+def wrap(text: str) -> list[str]:
+    """Break an expression after commas and brackets into at most MAX_LINES lines."""
+    lines: list[str] = []
+    while len(text) > MAX_CHARACTERS and len(lines) < MAX_LINES - 1:
+        cut = max(text.rfind(mark, 0, MAX_CHARACTERS) for mark in (", ", "[", "; ")) + 1
+        cut = cut if cut > MAX_CHARACTERS // 3 else MAX_CHARACTERS
+        lines.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*lines, shorten(text, MAX_CHARACTERS)]
+
+
+def _texts(node: PlannedNode) -> tuple[list[str], str]:
+    """Return the lines of a node's expression, and of its sizes the one at the foot."""
+    return wrap(to_text(own_expression(node))), " · ".join(facts(node))
+
+
+def size_of(node: PlannedNode) -> tuple[float, float]:
+    """Return the width and the height of a box that fits the node's name, expression and sizes."""
+    lines, footer = _texts(node)
+    longest = max(len(node.name) * 1.15, len(footer), *(len(line) for line in lines))
+    height = 2 * PADDING_PX + LINE_PX * (1 + len(lines) + bool(footer)) + 2
+    return longest * CHARACTER_PX + 2 * PADDING_PX, height
+
+
 def draw(plan: Plan) -> str:
     """Return the graph as an SVG document."""
-    regions = lay_out(plan)
+    regions = lay_out(plan, size_of)
     width = max(region.x + region.width for region in regions) + REGION_PADDING_PX
     height = max(region.y + region.height for region in regions) + REGION_PADDING_PX
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
@@ -79,26 +121,16 @@ def _region(region: RegionLayout, *, is_main: bool) -> list[str]:
 
 
 def _edge(boxes: list[Box]) -> str:
-    """Return a smooth line through the waypoints of an edge."""
-    start = boxes[0]
-    x, y = start.x + start.width, start.middle
-    path = f"M{x:.1f},{y:.1f}"
-    for box in boxes[1:]:
-        bend = (box.x - x) / 2
-        path += f" C{x + bend:.1f},{y:.1f} {box.x - bend:.1f},{box.middle:.1f} {box.x:.1f},{box.middle:.1f}"
-        x, y = box.x + box.width, box.middle
-    return f'<path class="edge" d="{path}" marker-end="url(#head)"/>'
+    return f'<path class="edge" d="{path_text(edge_points(boxes))}" marker-end="url(#head)"/>'
 
 
 def _enter(owner: Box, target: Box) -> str:
     """Return the dashed line from a ForEach to the node that each element enters."""
-    x, y = owner.x + owner.width / 2, owner.y + owner.height
-    end_x, end_y = target.x + target.width / 2, target.y
-    bend = max((end_y - y) / 2, 24.0)
-    path = f"M{x:.1f},{y:.1f} C{x:.1f},{y + bend:.1f} {end_x:.1f},{end_y - bend:.1f} {end_x:.1f},{end_y:.1f}"
+    points = enter_points(owner, target)
+    end_x, end_y = points[-1]
     place = f'x="{end_x + 8:.1f}" y="{end_y - REGION_PADDING_PX - 8:.1f}"'
     label = f'<text class="each-label" {place}>each element</text>'
-    return f'<path class="each" d="{path}" marker-end="url(#each-head)"/>{label}'
+    return f'<path class="each" d="{path_text(points)}" marker-end="url(#each-head)"/>{label}'
 
 
 def _box(box: Box, *, is_answer: bool) -> str:
@@ -110,12 +142,13 @@ def _box(box: Box, *, is_answer: bool) -> str:
     )
     x, y = box.x + PADDING_PX, box.y + PADDING_PX + LINE_PX * 0.75
     texts = [f'<text class="name" x="{x:.1f}" y="{y:.1f}">{escape(box.node.name)}</text>']
+    lines, footer = _texts(box.node)
     y += 2
-    for line in box.lines:
+    for line in lines:
         y += LINE_PX
         texts.append(_line(line, x, y, ""))
-    if box.footer:
-        texts.append(_line(box.footer, x, y + LINE_PX, ' class="soft"'))
+    if footer:
+        texts.append(_line(footer, x, y + LINE_PX, ' class="soft"'))
     return f"<g><title>{escape(box.node.where)}</title>{rect}{''.join(texts)}</g>"
 
 

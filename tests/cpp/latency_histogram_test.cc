@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace hami {
@@ -50,6 +51,30 @@ TEST_CASE("a clock that ran backwards counts as nothing") {
   histogram.add(nanoseconds(-5));
   CHECK(histogram.percentiles().count == 1);
   CHECK(histogram.percentiles().max_ms == 0);
+}
+
+TEST_CASE("buckets hold every value below their end, and their sum is close") {
+  LatencyHistogram histogram;
+  for (int i = 1000; i >= 1; --i) histogram.add(microseconds(i));
+  histogram.add(nanoseconds(3));
+  const Percentiles found = histogram.percentiles();
+  int64_t num_below = 0;
+  double before_ms = 0;
+  for (const auto& [below_ms, count] : found.buckets) {
+    CHECK(count > 0);
+    CHECK(below_ms > before_ms);
+    before_ms = below_ms;
+    num_below += count;
+    // Every microsecond that is shorter lies in this bucket or in one before.
+    const double num_shorter = std::min(std::ceil(below_ms * 1000 - 1e-9) - 1, 1000.0);
+    CHECK(num_below == static_cast<int64_t>(std::max(num_shorter, 0.0)) + 1);
+  }
+  CHECK(num_below == found.count);
+  CHECK(is_close(found.sum_ms, 500.5));
+}
+
+TEST_CASE("without values there is no bucket") {
+  CHECK(LatencyHistogram().percentiles().buckets.empty());
 }
 
 TEST_SUITE_END();

@@ -47,6 +47,7 @@ def test_a_node_that_did_nothing_has_zeros(open_pipe: Any) -> None:
         "wait_ms": nothing,
         "run_ms": nothing,
         "profiles": [],
+        "backend": {},
     }
 
 
@@ -155,3 +156,105 @@ def test_a_backend_reports_its_own_problem(open_pipe: Any) -> None:
     assert pipeline.problems() == []
     sick["text"] = "no licence"
     assert pipeline.problems() == ["instance 0 of node `node`: no licence"]
+
+
+def test_buckets_hold_every_value_and_their_sum(open_pipe: Any) -> None:
+    pipeline = open_pipe({"backend": "Identities", "max": 4})
+    pipeline([{"data": i} for i in range(50)])
+    (plain,) = pipeline.stats()
+    (row,) = pipeline.stats(buckets=True)
+    for times in ("wait_ms", "run_ms"):
+        assert "buckets" not in plain[times]
+        figures = row[times]
+        bounds = list(figures["buckets"])
+        assert bounds == sorted(bounds) and sum(figures["buckets"].values()) == figures["count"]
+        assert bounds[0] / 2 <= figures["p50"] and bounds[-1] > figures["max"] * (1 - 1e-9)
+        assert 0 < figures["sum"] <= figures["max"] * figures["count"] * 17 / 16
+
+
+def test_without_values_there_are_no_buckets(open_pipe: Any) -> None:
+    (row,) = open_pipe("Identity").stats(buckets=True)
+    assert row["wait_ms"]["buckets"] == {} and row["wait_ms"]["sum"] == 0
+
+
+class Told(hami.Backend):
+    """Counts its items, and tells."""
+
+    def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+        self.count = 0
+
+    def forward(self, batch: list[dict[str, Any]]) -> list[Any]:
+        self.count += len(batch)
+        return [item["data"] for item in batch]
+
+    def stats(self) -> dict[str, Any]:
+        return {"items": self.count, "share": 0.25, "name": "no number", 3: 4}
+
+
+def test_a_backend_tells_figures_of_its_own(open_pipe: Any) -> None:
+    hami.register("Told", Told)
+    pipeline = open_pipe("Told")
+    pipeline([{"data": i} for i in range(7)])
+    assert pipeline.stats()[0]["backend"] == {"items": 7, "share": 0.25}
+
+
+def test_figures_of_instances_and_of_stages_are_added_up(open_pipe: Any) -> None:
+    hami.register("Told", Told)
+    pipeline = open_pipe({"backend": "S[Told, Told]", "instance_num": 3, "max": 2})
+    pipeline([{"data": i} for i in range(30)])
+    assert pipeline.stats()[0]["backend"] == {"items": 60, "share": 0.25 * 6}
+
+
+def test_a_backend_that_answers_later_tells_figures_too(open_pipe: Any) -> None:
+    @hami.register
+    class Later(hami.Backend):
+        def start(self, item: dict[str, Any], reply: Any) -> None:
+            item["result"] = item["data"]
+            reply.finish()
+
+        def stats(self) -> dict[str, float]:
+            return {"depth": 2.5}
+
+    assert open_pipe("Later").stats()[0]["backend"] == {"depth": 2.5}
+
+
+@pytest.mark.parametrize("told", [None, 3, [("a", 1)], "figures"])
+def test_what_is_no_dict_of_figures_means_nothing(open_pipe: Any, told: Any) -> None:
+    @hami.register
+    class Odd(hami.Backend):
+        def forward(self, batch: list[dict[str, Any]]) -> list[int]:
+            return [0 for _ in batch]
+
+        def stats(self) -> Any:
+            return told
+
+    assert open_pipe("Odd").stats()[0]["backend"] == {}
+
+
+def test_an_attribute_of_that_name_is_the_backends_own_affair(open_pipe: Any, caplog: Any) -> None:
+    @hami.register
+    class Counts(hami.Backend):
+        def init(self, params: dict[str, Any], options: dict[str, Any]) -> None:
+            self.stats = {"items": 3}
+
+        def forward(self, batch: list[dict[str, Any]]) -> list[int]:
+            return [0 for _ in batch]
+
+    assert open_pipe("Counts").stats()[0]["backend"] == {}
+    assert caplog.records == []
+
+
+def test_figures_that_cannot_be_told_are_logged_and_harm_nobody(open_pipe: Any, caplog: Any) -> None:
+    @hami.register
+    class Raises(hami.Backend):
+        def forward(self, batch: list[dict[str, Any]]) -> list[int]:
+            return [0 for _ in batch]
+
+        def stats(self) -> dict[str, int]:
+            raise RuntimeError("no figures today")
+
+    pipeline = open_pipe({"mine": {"backend": "Raises"}})
+    (row,) = pipeline.stats()
+    assert row["backend"] == {} and row["instances"] == 1
+    assert [record.name for record in caplog.records] == ["hami.node.mine"]
+    assert "no figures today" in caplog.text

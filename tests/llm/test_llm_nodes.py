@@ -156,6 +156,22 @@ def test_a_stream_that_is_left_is_aborted(pipe: Any) -> None:
     assert pipe({"data": FRANCE["prompt_ids"]})["token_ids"] == ids()
 
 
+def test_the_engine_tells_its_figures_at_once(pipe: Any) -> None:
+    before = pipe.stats()[0]["backend"]
+    pipe({"data": FRANCE["prompt_ids"]})
+    stream = pipe.stream({"data": "Once", "sampling": {"max_tokens": 400, "ignore_eos": True}})
+    next(stream)
+    inside = pipe.stats()[0]["backend"]
+    assert inside["running"] == 1 and inside["pages_referenced"] > 0
+    stream.close()
+    while pipe.stats()[0]["waiting"]:
+        pass
+    after = pipe.stats()[0]["backend"]
+    assert after["num_sampled"] - before["num_sampled"] >= 25
+    assert after["num_steps"] > before["num_steps"]
+    assert after["pages_total"] == SETTINGS["num_pages"] - 1
+
+
 def test_a_deadline_aborts(pipe: Any) -> None:
     with pytest.raises(hami.DeadlineExceeded):
         pipe({"data": "Once", "deadline_ms": 30, "sampling": {"max_tokens": 450, "ignore_eos": True}})

@@ -263,6 +263,8 @@ def test_ends_between_step_and_commit_are_gone_at_the_commit() -> None:
     stats = scheduler.stats()
     assert (stats["pages_referenced"], stats["pages_cached"]) == (2, 2)
     scheduler.abort(ids[0])
+    assert scheduler.stats()["num_aborted"] == 1
+    assert stats["pages_total"] == 32
 
 
 def test_a_discarded_step_is_planned_again() -> None:

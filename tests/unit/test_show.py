@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hami.cli.layout import MAX_CHARACTERS, MAX_LINES, Box, lay_out, wrap
 from hami.cli.show import graph_text
-from hami.cli.svg import draw
+from hami.cli.svg import MAX_CHARACTERS, MAX_LINES, draw, size_of, wrap
+from hami.drawing import Box, lay_out
 from hami.plan import Plan, plan
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -97,7 +97,7 @@ def test_text_in_a_box_is_wrapped(text: str) -> None:
 
 
 def boxes(checked: Plan) -> dict[int, Box]:
-    return {index: box for region in lay_out(checked) for index, box in region.boxes.items()}
+    return {index: box for region in lay_out(checked, size_of) for index, box in region.boxes.items()}
 
 
 def overlap(one: Box, two: Box) -> bool:
@@ -146,7 +146,7 @@ def test_boxes_do_not_overlap_and_edges_lead_to_the_right(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_long_edges_pass_between_boxes(seed: int) -> None:
-    for region in lay_out(random_plan(seed)):
+    for region in lay_out(random_plan(seed), size_of):
         for edge in region.edges:
             assert [box.layer for box in edge] == list(range(edge[0].layer, edge[-1].layer + 1))
             for waypoint in edge[1:-1]:
@@ -155,7 +155,7 @@ def test_long_edges_pass_between_boxes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_boxes_stay_inside_their_region(seed: int) -> None:
-    for region in lay_out(random_plan(seed)):
+    for region in lay_out(random_plan(seed), size_of):
         for box in region.boxes.values():
             assert region.x <= box.x
             assert region.y <= box.y

@@ -1,26 +1,27 @@
 """Where the boxes of a drawn graph go: layers from left to right, few crossings, subgraphs below.
 
-Pure geometry over a Plan, in pixels; svg.py draws the result. An edge that skips layers gets a waypoint in
-each of them, so that it passes between boxes instead of over them.
+Pure geometry over a Plan, in pixels; who draws says how large the box of a node is. An edge that skips layers
+gets a waypoint in each of them, so that it passes between boxes instead of over them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..parser.render import to_text
 from ..plan import Plan, PlannedNode
-from .show import facts, own_expression, shorten
 
-CHARACTER_PX = 7.0
-LINE_PX = 17.0
-PADDING_PX = 12.0
 GAP_X_PX = 64.0
 GAP_Y_PX = 28.0
 REGION_PADDING_PX = 22.0
-MAX_CHARACTERS = 38
-MAX_LINES = 4
+WAYPOINT_PX = 17.0
+
+SizeOf = Callable[[PlannedNode], tuple[float, float]]
+"""Says the width and the height of a node's box."""
+
+GapAfter = Callable[[Sequence[PlannedNode]], float]
+"""Says how much room there is behind the nodes of one layer."""
 
 
 @dataclass
@@ -28,8 +29,6 @@ class Box:
     """A node with its place, or (`node` is None) a waypoint of a long edge."""
 
     node: PlannedNode | None
-    lines: list[str]
-    footer: str
     width: float
     height: float
     layer: int
@@ -54,27 +53,7 @@ class RegionLayout:
     height: float = 0.0
 
 
-def wrap(text: str) -> list[str]:
-    """Break an expression after commas and brackets into at most MAX_LINES lines."""
-    lines: list[str] = []
-    while len(text) > MAX_CHARACTERS and len(lines) < MAX_LINES - 1:
-        cut = max(text.rfind(mark, 0, MAX_CHARACTERS) for mark in (", ", "[", "; ")) + 1
-        cut = cut if cut > MAX_CHARACTERS // 3 else MAX_CHARACTERS
-        lines.append(text[:cut].rstrip())
-        text = text[cut:].lstrip()
-    return [*lines, shorten(text, MAX_CHARACTERS)]
-
-
-def box_of(node: PlannedNode, layer: int) -> Box:
-    """Return a box that fits the node's name, expression and sizes."""
-    lines = wrap(to_text(own_expression(node)))
-    footer = " · ".join(facts(node))
-    longest = max(len(node.name) * 1.15, len(footer), *(len(line) for line in lines))
-    height = 2 * PADDING_PX + LINE_PX * (1 + len(lines) + bool(footer)) + 2
-    return Box(node, lines, footer, longest * CHARACTER_PX + 2 * PADDING_PX, height, layer)
-
-
-def lay_out(plan: Plan) -> list[RegionLayout]:
+def lay_out(plan: Plan, size_of: SizeOf, gap_after: GapAfter = lambda nodes: GAP_X_PX) -> list[RegionLayout]:
     """Place all regions: the main graph first, each other one below what enters it."""
     regions: list[RegionLayout] = []
     owners = {
@@ -85,7 +64,7 @@ def lay_out(plan: Plan) -> list[RegionLayout]:
     placed: dict[int, Box] = {}
     y = REGION_PADDING_PX
     for number in range(len(plan.regions)):
-        layout = _lay_out_region(plan, number)
+        layout = _lay_out_region(plan, number, size_of, gap_after)
         inset = REGION_PADDING_PX if number else 0.0
         x = REGION_PADDING_PX
         owner = placed.get(owners.get(number, -1))
@@ -110,13 +89,15 @@ def _all_boxes(layout: RegionLayout) -> list[Box]:
     return list(found.values())
 
 
-def _lay_out_region(plan: Plan, number: int) -> RegionLayout:
+def _lay_out_region(plan: Plan, number: int, size_of: SizeOf, gap_after: GapAfter) -> RegionLayout:
     members = [index for index, node in enumerate(plan.nodes) if node.region == number]
     layer = dict.fromkeys(members, 0)
     for index in members:  # topological order, so every predecessor is done
         for following in plan.nodes[index].next:
             layer[following] = max(layer[following], layer[index] + 1)
-    layout = RegionLayout({index: box_of(plan.nodes[index], layer[index]) for index in members})
+    layout = RegionLayout(
+        {index: Box(plan.nodes[index], *size_of(plan.nodes[index]), layer[index]) for index in members}
+    )
     layers: list[list[Box]] = [[] for _ in range(max(layer.values()) + 1)]
     for index in members:
         layers[layer[index]].append(layout.boxes[index])
@@ -124,12 +105,12 @@ def _lay_out_region(plan: Plan, number: int) -> RegionLayout:
         for following in plan.nodes[index].next:
             edge = [layout.boxes[index]]
             for between in range(layer[index] + 1, layer[following]):
-                waypoint = Box(None, [], "", 0.0, LINE_PX, between)
+                waypoint = Box(None, 0.0, WAYPOINT_PX, between)
                 layers[between].append(waypoint)
                 edge.append(waypoint)
             layout.edges.append([*edge, layout.boxes[following]])
     _reduce_crossings(layers, layout.edges)
-    _place(layers, layout)
+    _place(layers, layout, gap_after)
     return layout
 
 
@@ -152,7 +133,7 @@ def _reduce_crossings(layers: list[list[Box]], edges: list[list[Box]]) -> None:
             boxes.sort(key=lambda box: mean[id(box)])
 
 
-def _place(layers: list[list[Box]], layout: RegionLayout) -> None:
+def _place(layers: list[list[Box]], layout: RegionLayout, gap_after: GapAfter) -> None:
     heights = [sum(box.height for box in boxes) + GAP_Y_PX * (len(boxes) - 1) for boxes in layers]
     layout.height = max(heights)
     x = 0.0
@@ -160,8 +141,10 @@ def _place(layers: list[list[Box]], layout: RegionLayout) -> None:
         width = max(box.width for box in boxes)
         y = (layout.height - height) / 2
         for box in boxes:
+            if box.node is None:
+                box.width = width  # an edge passes a layer straight
             box.x = x + (width - box.width) / 2
             box.y = y
             y += box.height + GAP_Y_PX
-        x += width + GAP_X_PX
-    layout.width = x - GAP_X_PX
+        layout.width = x + width
+        x += width + gap_after([box.node for box in boxes if box.node is not None])
