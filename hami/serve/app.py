@@ -7,7 +7,7 @@ from importlib import metadata
 
 from fastapi import APIRouter, FastAPI
 
-from . import errors, inference, rest
+from . import errors, inference, metrics, openai, rest, ui
 from .access import AccessLog, Bearer
 from .limits import Limits
 from .service import Service
@@ -16,6 +16,9 @@ from .service import Service
 _ROUTERS: tuple[Callable[[Service], APIRouter], ...] = (
     inference.router,
     rest.router,
+    openai.router,
+    metrics.router,
+    ui.router,
 )
 
 
@@ -31,5 +34,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Limits, service=service)
     if service.settings.token is not None:
         app.add_middleware(Bearer, service=service, token=service.settings.token)
+    app.add_middleware(metrics.HttpMetrics)
     app.add_middleware(AccessLog)
     return app
