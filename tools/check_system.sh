@@ -80,7 +80,18 @@ install_packages() {
         stop "apt-get could not install ${packages[*]}"
 }
 
+# The tests of the server's page want a browser, and are skipped without one.
+install_browser() {
+    command -v chromium >/dev/null && return
+    ((EUID)) || return 0
+    command -v apt-get >/dev/null || return 0
+    printf 'setup: installing chromium with apt-get\n'
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -qq chromium >/dev/null 2>&1 ||
+        printf 'setup: there is no chromium here: the tests of the page are skipped\n'
+}
+
 check_python
 check_compiler
 [[ $purpose == build ]] || check_test_tools
 install_packages
+[[ $purpose != tests ]] || install_browser
