@@ -134,7 +134,8 @@ void InstanceDispatcher::enqueue(Task& task, Aftermath& aftermath) {
     }
   }
   if (task.error != nullptr) {
-    ++stats_.num_errors;
+    // A branch of a request that has failed elsewhere may arrive while the node closes.
+    ++(task.is_abandoned() ? stats_.num_dropped : stats_.num_errors);
     aftermath.ended.push_back(&task);
     return;
   }

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "fake_task.h"
 #include "plan_maker.h"
 #include "test_backends.h"
 
@@ -119,6 +120,19 @@ TEST_CASE("close answers what waits and what runs, and refuses what comes") {
     CHECK(code_of(request->error) == "closed");
   }
   CHECK(gated.code_of_submit() == "closed");
+}
+
+TEST_CASE("what nobody waits for any more is no error of a closed node") {
+  Gated gated;
+  gated.build();
+  gated.pipeline->close(std::chrono::seconds(5));
+  FakeTask gone;
+  gone.is_gone = true;
+  FakeTask wanted;
+  Task* const tasks[] = {&gone, &wanted};
+  gated.pipeline->node(0).entry->start(tasks);
+  CHECK(gated.pipeline->stats()[0].num_dropped == 1);
+  CHECK(gated.pipeline->stats()[0].num_errors == 1);
 }
 
 TEST_CASE("close lets what is inside end in its time") {
