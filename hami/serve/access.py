@@ -15,9 +15,10 @@ from .errors import error_response
 from .refusal import ServeError
 from .service import Service
 
-# Whoever watches over the server asks these, and has no token; a browser loads a page before it can send one.
-FREE_PATHS = frozenset({"/v2/health/live", "/v2/health/ready", "/health", "/ui"})
-FREE_FOLDERS = ("/ui/static/",)
+# Whoever watches over the server asks these, and has no token.
+HEALTH_PATHS = frozenset({"/v2/health/live", "/v2/health/ready", "/health"})
+# A browser loads the page before it can send a token.
+_PAGE, _FILES_OF_PAGE = "/ui", "/ui/static/"
 
 _logger = logging.getLogger("hami.access")
 _GOOD_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
@@ -74,8 +75,8 @@ class AccessLog:
                 _logger.info("%s", orjson.dumps(line).decode())
 
 
-def is_free(path: str) -> bool:
-    return path in FREE_PATHS or path.startswith(FREE_FOLDERS)
+def _needs_no_token(path: str) -> bool:
+    return path in HEALTH_PATHS or path == _PAGE or path.startswith(_FILES_OF_PAGE)
 
 
 class Bearer:
@@ -87,7 +88,7 @@ class Bearer:
         self.expected = b"Bearer " + token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_free(scope["path"]) or self._is_admitted(scope):
+        if scope["type"] != "http" or _needs_no_token(scope["path"]) or self._is_admitted(scope):
             return await self.app(scope, receive, send)
         refusal = ServeError(
             "this server wants a token",

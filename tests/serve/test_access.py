@@ -25,7 +25,10 @@ def guarded(serve: Any) -> Served:
     return serve("Identity", token=TOKEN)
 
 
-@pytest.mark.parametrize("path", ["/v2", "/v2/models/pipeline", "/docs", "/openapi.json", "/lost"])
+@pytest.mark.parametrize(
+    "path",
+    ["/v2", "/v2/models/pipeline", "/docs", "/openapi.json", "/lost", "/metrics", "/ui/state", "/v1/models"],
+)
 def test_without_the_token_nothing_is_told(guarded: Served, path: str) -> None:
     answer = guarded.get(path)
     assert (answer.status, answer.code) == (401, "serve-token")
@@ -33,8 +36,13 @@ def test_without_the_token_nothing_is_told(guarded: Served, path: str) -> None:
     assert TOKEN not in answer.body.decode()
 
 
-@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready"])
+@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/health"])
 def test_health_needs_no_token(guarded: Served, path: str) -> None:
+    assert guarded.get(path).status == 200
+
+
+@pytest.mark.parametrize("path", ["/ui", "/ui/static/app.js"])
+def test_a_browser_gets_the_page_before_it_can_send_a_token(guarded: Served, path: str) -> None:
     assert guarded.get(path).status == 200
 
 

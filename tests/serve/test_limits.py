@@ -39,6 +39,11 @@ def test_a_larger_body_is_413(serve: Any) -> None:
     assert (answer.status, answer.code) == (413, "serve-body-size")
 
 
+def test_the_page_takes_no_larger_body_either(serve: Any) -> None:
+    served = serve("Identity", max_body_bytes=1000)
+    assert served.post("/ui", bytes(1001)).status == 413
+
+
 def test_a_much_larger_body_is_413_and_its_client_hears_it(serve: Any) -> None:
     served = serve("Identity", max_body_bytes=1000)
     answer = served.post("/v1/pipeline", bytes(8 << 20))
