@@ -13,18 +13,11 @@ from typing import Any
 
 import pytest
 from probes import WAIT_S, Probe, Work, wait_until
+from registries import clean_registry
 
 import hami
-from hami import backend
-from hami.parser import aliases
 
-
-@pytest.fixture(autouse=True)
-def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test register classes and macros of its own."""
-    monkeypatch.setattr(backend, "_classes", dict(backend._classes))
-    monkeypatch.setattr(backend, "_instances", dict(backend._instances))
-    monkeypatch.setattr(aliases, "_macros", dict(aliases._macros))
+__all__ = ["clean_registry"]
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ import importlib.util
 from collections.abc import Iterator
 
 import pytest
+from registries import clean_registry
+
+__all__ = ["clean_registry"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,21 +7,13 @@ from typing import Any
 
 import pytest
 from probes import Probe, Work, wait_until
-
-from hami import backend
-from hami.parser import aliases
+from registries import clean_registry
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from serving import Served
 
-
-@pytest.fixture(autouse=True)
-def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test register classes and macros of its own."""
-    monkeypatch.setattr(backend, "_classes", dict(backend._classes))
-    monkeypatch.setattr(backend, "_instances", dict(backend._instances))
-    monkeypatch.setattr(aliases, "_macros", dict(aliases._macros))
+__all__ = ["clean_registry"]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -10,25 +9,11 @@ from pathlib import Path
 
 import fake_core
 import pytest
+from registries import clean_registry
 
 from hami import backend
-from hami.errors import ConfigError
-from hami.parser import aliases
 
-# A module registers its classes once a process. Were that to happen within a test, they would go with the
-# registry of that test, and the tests of other folders would miss them.
-for family in ("image", "tensorrt", "torch"):
-    with contextlib.suppress(ConfigError):
-        backend.load_family(family)
-
-
-@pytest.fixture(autouse=True)
-def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test register classes and macros of its own."""
-    monkeypatch.setattr(backend, "_classes", dict(backend._classes))
-    monkeypatch.setattr(backend, "_instances", dict(backend._instances))
-    monkeypatch.setattr(aliases, "_macros", dict(aliases._macros))
-
+__all__ = ["clean_registry"]
 
 @pytest.fixture(autouse=True)
 def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
