@@ -5,9 +5,9 @@ python llm_weights.py FOLDER      from SmolLM2-135M-Instruct, whose GGUF file ha
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -81,6 +81,8 @@ def write_gguf(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("folder", type=Path, help="is made where it is missing")
+    target = parser.parse_args().folder
     write_folder(target)
     write_gguf(target / "model-bf16.gguf")

@@ -100,6 +100,10 @@ HAMI_INLINE float soften(float* scores, int num_keys, float& highest, float& tot
     Vec::store(scores + j, e);
     sum = Vec::add(sum, e);
   }
+  if (now == highest) {
+    total += Vec::sum(sum);
+    return 1;
+  }
   const float factor = highest == kNoScore ? 0.0F : std::exp(highest - now);
   total = total * factor + Vec::sum(sum);
   highest = now;

@@ -28,6 +28,8 @@ namespace avx512_bf16 {
 //
 #include "kernels/attention_many_body.h"
 //
+#include "kernels/attention_bf16_body.h"
+//
 #include "kernels/table_body.h"
 
 }  // namespace avx512_bf16
@@ -37,6 +39,7 @@ Kernels avx512_bf16_table() {
   const int bfloat16 = static_cast<int>(Format::kBfloat16);
   table.matmul[bfloat16] = &avx512_bf16::matmul<avx512_bf16::DotBfloat16Kernel>;
   table.round[bfloat16] = &avx512_bf16::round_to_bf16;
+  table.attend_many[bfloat16] = &avx512_bf16::attend_many<avx512_bf16::Bfloat16Tile>;
   return table;
 }
 

@@ -151,8 +151,18 @@ struct DirectKernel {
   }
 };
 
+// The results of many rows are long out of the cache: asked for now, they are there at the end.
+template <int kRows>
+HAMI_INLINE void prefetch_results(const MatmulArgs& args, int row, int column) {
+  const float* out = args.out + row * args.out_stride + column;
+  for (int r = 0; r < kRows; ++r, out += args.out_stride) {
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + v * Vec::kWidth, 1);
+  }
+}
+
 template <class Kernel, int kRows>
 HAMI_NOINLINE void run_tile(const MatmulArgs& args, int row, int panel) {
+  prefetch_results<kRows>(args, row, panel * kPanel);
   const auto* x = static_cast<const std::byte*>(args.x) + row * args.x_stride;
   if (args.epilogue != Epilogue::kSiluMul) {
     const std::byte* weights = args.panels + panel * args.panel_bytes;

@@ -15,9 +15,9 @@ Kernels make_table() {
   table.attend_few[0] = &attend_few<Float32Page>;
   table.attend_few[1] = &attend_few<Bfloat16Page>;
   table.attend_few[2] = &attend_few<Float16Page>;
-  table.attend_many[0] = &attend_many<Float32Page>;
-  table.attend_many[1] = &attend_many<Bfloat16Page>;
-  table.attend_many[2] = &attend_many<Float16Page>;
+  table.attend_many[0] = &attend_many<UnpackedTile<Float32Page>>;
+  table.attend_many[1] = &attend_many<UnpackedTile<Bfloat16Page>>;
+  table.attend_many[2] = &attend_many<UnpackedTile<Float16Page>>;
   table.rms_norm = &rms_norm;
   table.rotate = &rotate;
   table.store[0] = &store_row<Float32Page>;

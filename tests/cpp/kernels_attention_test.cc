@@ -61,7 +61,8 @@ class Attention {
       rows_.push_back(static_cast<int32_t>(r));
     }
     q_.resize(static_cast<size_t>(starts_.back()) * row_size());
-    for (float& value : q_) value = normal(generator);
+    // Without loss in bfloat16, so that one tolerance serves heads of all sizes.
+    for (float& value : q_) value = static_cast<float>(Bfloat16(normal(generator)));
   }
 
   double worst_difference() {
@@ -158,6 +159,11 @@ class Attention {
   int max_pages_ = 1;
 };
 
+// Where the processor multiplies bfloat16 itself, the weights of a chunk's values have eight bits.
+double tolerance(const Case& c) {
+  return c.isa == Isa::kAvx512Bf16 && c.format == Format::kBfloat16 ? 5e-3 : 2e-5;
+}
+
 void check_all(Case c) {
   for (int i = 0; i < kNumIsas; ++i) {
     c.isa = static_cast<Isa>(i);
@@ -167,7 +173,7 @@ void check_all(Case c) {
     CAPTURE(c.head_dim);
     CAPTURE(c.group);
     CAPTURE(c.page_size);
-    CHECK(Attention(c).worst_difference() < 2e-5);
+    CHECK(Attention(c).worst_difference() < tolerance(c));
   }
 }
 
@@ -187,12 +193,15 @@ TEST_CASE("decode rows, chunks and both together see all they may and nothing el
 TEST_CASE("heads of any size and groups of any number") {
   for (const int head_dim : {16, 48, 64, 80, 128, 256}) {
     for (const int group : {1, 2, 4, 5, 8}) {
-      Case c;
-      c.head_dim = head_dim;
-      c.group = group;
-      c.contexts = {77, 90};
-      c.num_tokens = {1, 50};
-      check_all(c);
+      for (const Format format : {Format::kFloat32, Format::kBfloat16}) {
+        Case c;
+        c.format = format;
+        c.head_dim = head_dim;
+        c.group = group;
+        c.contexts = {77, 90};
+        c.num_tokens = {1, 50};
+        check_all(c);
+      }
     }
   }
 }

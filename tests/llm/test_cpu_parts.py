@@ -105,8 +105,13 @@ def test_attention_over_pages_is_that_of_torch(dtype: torch.dtype, isa: str) -> 
         scores = rows @ k.transpose(1, 2) / math.sqrt(32)
         seen = torch.arange(context)[None] <= torch.arange(context - rows.shape[1], context)[:, None]
         wanted = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
+        # Where the processor multiplies bfloat16 itself, queries and weights of a chunk are rounded to it.
+        is_rounded = rows.shape[1] > 1 and (isa, dtype) == ("avx512_bf16", torch.bfloat16)
         torch.testing.assert_close(
-            torch.from_numpy(out[tokens]).transpose(0, 1), wanted, atol=1e-5, rtol=1e-5
+            torch.from_numpy(out[tokens]).transpose(0, 1),
+            wanted,
+            rtol=1e-5,
+            atol=2e-2 if is_rounded else 1e-5,
         )
 
 
