@@ -9,7 +9,7 @@ COMPARED ?= inprocess fairness batching
 FREE_THREADED ?= python3.13t
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare asan tsan free-threaded chaos fuzz docs wheels clean
+.PHONY: help setup demo test lint format bench bench-compare asan tsan free-threaded chaos fuzz docs wheels wheels-check wheels-reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -73,8 +73,14 @@ fuzz: setup  ## parse a million random texts, and plan a million steps of a lang
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py
 
-wheels: setup  ## build a wheel for this interpreter and an sdist into dist/
-	$(VENV)/bin/python -m build --outdir dist
+wheels:  ## build into dist/ the wheels for manylinux2014 and manylinux_2_28, for every CPython found, and an sdist
+	@wheels/build.sh
+
+wheels-check:  ## prove the wheels in dist/: tags, symbols, size, and a pipeline in clean environments
+	@wheels/check.sh
+
+wheels-reproduce:  ## build a wheel twice, in two places, and compare the bytes
+	@wheels/reproduce.sh
 
 clean:  ## remove what builds leave behind, environments excepted
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 // The module `hami._core`: what the Python package sees of the compiled core.
 #include <pybind11/pybind11.h>
 
+#include "bind/build_facts.h"
 #include "bind/device_arrays_in_python.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
@@ -33,13 +34,15 @@ std::string locate_in_python(const std::string& family) {
   return characters;
 }
 
-PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
+// Python looks for PyInit__core, below.
+PYBIND11_MODULE(_parts, module, pybind11::mod_gil_not_used()) {
   module.doc() = "The compiled core of hami.";
   set_host_factory(&create_python_backend);
   set_host_order_factory(&create_python_order);
   set_base_eraser(&erase_from_base);
   set_library_locator(&locate_in_python);
   set_device_arrays(device_arrays_in_python());
+  define_build_facts(module);
   define_tensor(module);
   define_pipeline(module);
   define_kv_storage(module);
@@ -56,3 +59,16 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
 
 }  // namespace
 }  // namespace hami::bind
+
+// In another interpreter of the process pybind11 would wait for ever for a lock that its own thread
+// holds, before any code of ours is asked.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(
+        PyExc_ImportError,
+        "hami works in the main interpreter alone, not in a sub-interpreter: use threads, "
+        "which hami serves at once, or processes");
+    return nullptr;
+  }
+  return hami::bind::PyInit__parts();
+}

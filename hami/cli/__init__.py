@@ -29,12 +29,10 @@ app = typer.Typer(
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        from importlib import metadata
+        from .version import facts
 
-        try:
-            typer.echo(f"hami {metadata.version('hami-core')}")
-        except metadata.PackageNotFoundError:
-            typer.echo("hami, from a source tree that is not installed")
+        for line in facts():
+            typer.echo(line)
         raise typer.Exit
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -127,11 +129,29 @@ def test_parse_refuses_what_is_wrong() -> None:
 # --- the rest -----------------------------------------------------------------------------------------------
 
 
-def test_the_version_is_printed() -> None:
+def test_the_version_comes_with_what_a_report_of_a_fault_should_name(real_core: None) -> None:
     result = run("--version")
 
     assert result.exit_code == 0
-    assert result.stdout.startswith("hami")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"hami {metadata.version('hami-core')}"
+    facts = dict(line.split(": ", 1) for line in lines[1:])
+    assert list(facts) == ["core", "kernels", "python", "system"]
+    for word in (metadata.version("hami-core"), "compiler g++", "standard library libstdc++", "build type"):
+        assert word in facts["core"]
+    assert facts["python"].endswith(platform.python_version())
+
+
+def test_a_core_that_cannot_be_loaded_does_not_keep_the_version_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "hami._core", None)
+    monkeypatch.delattr("hami._core", raising=False)
+
+    result = run("--version")
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1].startswith("core: cannot be loaded: ")
 
 
 def test_without_a_verb_help_is_printed() -> None:

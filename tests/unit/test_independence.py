@@ -35,10 +35,8 @@ def test_the_language_works_without_the_core() -> None:
     assert run(code) == "A[B]"
 
 
-@pytest.mark.parametrize("verb", ["parse", "--version"])
-def test_a_command_that_needs_no_core_does_not_load_it(verb: str) -> None:
-    arguments = {"parse": ["parse", "A[B]"], "--version": ["--version"]}[verb]
-    code = f"import sys; from hami.cli import app; app({arguments!r}, standalone_mode=False)"
+def test_a_command_that_needs_no_core_does_not_load_it() -> None:
+    code = "import sys; from hami.cli import app; app(['parse', 'A[B]'], standalone_mode=False)"
 
     assert run(f"{code}; print('hami._core' in sys.modules)").endswith("False")
 

@@ -1,0 +1,47 @@
+"""Law of sub-interpreters: the core says that it does not work there, and the process goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# The module has had several names, and ways to make an interpreter.
+SCRIPT = """
+import sys
+try:
+    import _interpreters
+    make = lambda: _interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as _interpreters
+    make = lambda: _interpreters.create(isolated=False)
+
+ASK = '''
+try:
+    from hami import _core
+except ImportError as error:
+    print(error, flush=True)
+'''
+if sys.argv[1] == "beside":
+    import hami
+    assert hami.pipe("Identity")({"data": 1})["result"] == 1
+other = make()
+(_interpreters.exec if hasattr(_interpreters, "exec") else _interpreters.run_string)(other, ASK)
+import hami
+assert hami.pipe("Identity")({"data": 2})["result"] == 2
+"""
+
+
+def ask(when: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, when], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_before_the_main_interpreter_has_it() -> None:
+    assert "in the main interpreter alone" in ask("first-elsewhere")
+
+
+def test_beside_the_main_interpreter() -> None:
+    assert "in the main interpreter alone" in ask("beside")
