@@ -22,9 +22,10 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1704067200)
 export SOURCE_DATE_EPOCH
 
 make_stubs() { # LEVEL
-    [[ -f $work/stubs/$1/libc.so ]] && return
+    local made=$work/stubs/$1/libc.so
+    [[ $made -nt wheels/stubs.py && $made -nt wheels/compat/shim.c ]] && return
     say "stubs of the libraries of $1"
-    rm -rf "$work/stubs/$1"
+    rm -rf "$work/stubs/$1" "$work"/cmake/*-"$1" # what was linked before must be linked again
     "$work/tools/bin/python" wheels/stubs.py "$1" "$work/stubs/$1"
 }
 

@@ -19,6 +19,9 @@ int getentropy(void* buffer, size_t length) {
   return syscall(SYS_getrandom, buffer, length, 0) == (long)length ? 0 : -1;
 }
 
+/* 2.30. */
+pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
+
 /* 2.36: std::random_device. */
 uint32_t arc4random(void) {
   uint32_t value = 0;
