@@ -19,7 +19,7 @@ from .recipe import Recipe
 from .split import parts_of, rest_of
 
 _FEWEST_ONGOING = 16  # one instance without batches; HTTP has requests that are no work, too
-_MOST_ROWS = 4096
+_MOST_ONGOING = 4096
 
 
 def app(source: Any, *, settings: Settings | None = None, **options: Any) -> Application:
@@ -97,13 +97,20 @@ def ongoing_requests(checked: Plan) -> int:
     Twice the rows of all instances: a batch that runs and one that waits. `max_in_flight` bounds it.
     """
     most = checked.settings["max_in_flight"]
-    rows = sum(_rows(node.params) for node in checked.nodes if not node.is_operator or not node.next)
-    ongoing = max(_FEWEST_ONGOING, min(2 * rows, _MOST_ROWS))
+    rows = sum(_rows(node.params) * _replicas(node.deployment) for node in checked.nodes)
+    ongoing = max(_FEWEST_ONGOING, min(2 * rows, _MOST_ONGOING))
     return ongoing if most is None else min(ongoing, int(most))
 
 
 def _rows(params: Mapping[str, Any]) -> int:
     instances, rows, sequences = (params.get(key) for key in ("instance_num", "max", "max_running"))
-    if isinstance(sequences, int):
+    if isinstance(sequences, int):  # of a language model, which has no instances
         return sequences
     return (instances if isinstance(instances, int) else 1) * (rows if isinstance(rows, int) else 1)
+
+
+def _replicas(deployment: Mapping[str, Any] | None) -> int:
+    """Return how many replicas a node may have; what is elsewhere is fed from here as well."""
+    options = deployment or {}
+    most = options.get("autoscaling_config", {}).get("max_replicas", options.get("num_replicas"))
+    return most if isinstance(most, int) else 1
