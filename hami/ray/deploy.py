@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ..errors import BuildError, ConfigError
 from ..serve import Settings
 from .application import make
 
+_KNOCK_S = 10.0
 _PAUSE_S = 0.2  # between two looks; Ray tells nobody when an application is ready
 
 
@@ -56,14 +58,23 @@ def deploy(source: Any, target: Target, settings: Settings) -> str:
 def _connect(target: Target) -> None:
     if ray.is_initialized():
         return
+    address = target.address or os.environ.get("RAY_ADDRESS") or "auto"
     environment = {"working_dir": target.working_dir} if target.working_dir else None
     try:
-        ray.init(address=target.address or "auto", runtime_env=environment, log_to_driver=False)
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-        what = f"the cluster at `{target.address}`" if target.address else "a cluster"
+        _knock(address)
+        ray.init(address=address, runtime_env=environment, log_to_driver=False)
+    except (OSError, RuntimeError, ValueError) as error:
+        what = "a cluster" if address == "auto" else f"the cluster at `{address}`"
         message = f"{what} cannot be reached: {error}"
         help = "start one with `ray start --head`, or name one with `--address`"
         raise ConfigError(message, code="ray-address", where="hami deploy", help=help) from error
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at an address: Ray would wait for somebody, for many minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 def _run(application: Application, target: Target) -> str:

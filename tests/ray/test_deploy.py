@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray_cluster import free_port
 
 import hami
 from hami.ray import deploy as module
@@ -87,10 +88,11 @@ def test_a_prefix_begins_with_a_slash() -> None:
 
 def test_a_cluster_that_is_not_there_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**options: Any) -> None:
-        assert options["address"] == "auto"
+        assert options["address"] == "auto"  # no environment variable names another
         raise ConnectionError("nobody there")
 
     monkeypatch.setattr(module.ray, "init", refuse)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(module.ray, "is_initialized", lambda: False)
 
     with pytest.raises(hami.ConfigError) as caught:
@@ -99,6 +101,22 @@ def test_a_cluster_that_is_not_there_is_an_error_with_a_remedy(monkeypatch: pyte
     assert caught.value.code == "ray-address"
     assert "nobody there" in caught.value.message
     assert "`ray start --head`" in caught.value.help
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nobody_listens_is_refused_at_once(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.ray, "init", lambda **options: pytest.fail("Ray was asked, and would wait"))
+    monkeypatch.setattr(module.ray, "is_initialized", lambda: False)
+    address = f"{scheme}127.0.0.1:{free_port()}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+
+    for given in (None, address):
+        with pytest.raises(hami.ConfigError) as caught:
+            deploy("Pow", Target(address=given), Settings())
+        assert caught.value.code == "ray-address"
+        assert f"the cluster at `{address}` cannot be reached" in caught.value.message
 
 
 def test_a_wrong_pipeline_is_refused_before_anybody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +133,7 @@ def test_the_folder_that_travels_is_told_to_ray(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module.ray, "init", lambda **options: asked.append(options))
     monkeypatch.setattr(module.ray, "is_initialized", lambda: False)
 
-    module._connect(Target(address="there:1", working_dir="/project"))
+    module._connect(Target(address="local", working_dir="/project"))
 
     (options,) = asked
-    assert (options["address"], options["runtime_env"]) == ("there:1", {"working_dir": "/project"})
+    assert (options["address"], options["runtime_env"]) == ("local", {"working_dir": "/project"})
