@@ -59,10 +59,14 @@ class RayCluster:
         """Make one request; a body that is no bytes goes as JSON."""
         headers = {} if isinstance(body, bytes) or body is None else {"Content-Type": "application/json"}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)) as http_:
-            http_.request(method, path, data, headers)
-            response = http_.getresponse()
+        with self.connect() as connection:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
             return Answer(response.status, response.read())
+
+    def connect(self) -> contextlib.closing[http.client.HTTPConnection]:
+        """Return a connection to the proxy, for `with`."""
+        return contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S))
 
     def metrics(self) -> str:
         """Return what Ray tells Prometheus of both nodes."""

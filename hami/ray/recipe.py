@@ -14,11 +14,13 @@ from typing import Any
 
 from ray import cloudpickle
 
-from ..backend import WithPlans, declarations, python_instances, register
+from .. import scheduler
+from ..backend import WithPlans, declarations, find, python_instances, register
+from ..conditions import condition
 from ..config import Config, import_modules, imports_of
 from ..errors import BuildError, ConfigError
 from ..plan import Plan, PlannedBackend
-from ..scheduler import Scheduler, find
+from ..scheduler import Scheduler
 
 _IN_MODULE = "define it at the top level of a module, and name the module in `imports`"
 
@@ -28,12 +30,14 @@ class Recipe:
     """A configuration on its way to a replica.
 
     `folder` is that of the file relative to the folder that travels with the application, for replicas where
-    `config.directory` does not exist. `registered`: what the program registered itself, pickled.
+    `config.directory` does not exist. `registered`: what the program registered itself, pickled, of
+    which `conditions` are conditions.
     """
 
     config: Config
     folder: str | None = None
     registered: bytes = b""
+    conditions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: Config, checked: Plan, base: str) -> Recipe:
@@ -42,8 +46,9 @@ class Recipe:
         if config.directory is not None:
             folder = os.path.relpath(config.directory, base)
         files = {os.path.realpath(name) for name in imports_of(config) if name.endswith(".py")}
-        own = {name: target for name, target in _used(config, checked) if not _is_found(target, files)}
-        recipe = cls(config, folder, _pickled(own))
+        own = {name: target for name, target in _used(checked) if not _is_found(target, files)}
+        conditions = tuple(name for name in own if getattr(find(name), "is_condition", False))
+        recipe = cls(config, folder, _pickled(own), conditions)
         _check_pickles(recipe)
         return recipe
 
@@ -76,18 +81,19 @@ class Recipe:
             ) from error
         known = {**declarations(), **python_instances()}
         for name, target in targets.items():
-            if name not in known and find(name) is None:
+            if name in known or scheduler.find(name) is not None:
+                continue
+            if name in self.conditions:
+                condition(name)(target)
+            else:
                 register(name, target)
 
 
-def _used(config: Config, checked: Plan) -> Iterator[tuple[str, Any]]:
-    """Yield the classes, functions and objects of Python that a plan uses, by the names they have there."""
+def _used(checked: Plan) -> Iterator[tuple[str, Any]]:
+    """Yield what a plan uses of Python: classes, functions, objects and schedulers, by their names there."""
     for node in checked.nodes:
         yield from _used_by(node.backend)
-    for configured in config.nodes:
-        setting = configured.find("scheduler")
-        if setting is not None and isinstance(setting.value, str) and find(setting.value) is not None:
-            yield setting.value, find(setting.value)
+        yield from _schedulers(node.params)
 
 
 def _used_by(backend: PlannedBackend) -> Iterator[tuple[str, Any]]:
@@ -98,13 +104,19 @@ def _used_by(backend: PlannedBackend) -> Iterator[tuple[str, Any]]:
         target = target.python
     if target is not None:
         yield backend.name, target
-    for value in backend.params.values():
-        if isinstance(value, type) and issubclass(value, Scheduler):
-            yield value.__name__, value
+    yield from _schedulers(backend.params)
     if backend.condition is not None:
         yield from _used_by(backend.condition)
     for child in backend.children:
         yield from _used_by(child)
+
+
+def _schedulers(params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    used = [value for value in params.values() if isinstance(value, type) and issubclass(value, Scheduler)]
+    for name in scheduler.names():
+        found = scheduler.find(name)
+        if found is not None and found in used:
+            yield name, found
 
 
 def _used_by_core(exprs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:

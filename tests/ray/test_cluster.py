@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import threading
 from collections import Counter
@@ -15,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-from example_files import EXAMPLES, module_at
+from example_files import module_at
 from ray import serve
 from ray_cluster import WAIT_S, RayCluster, eventually, is_healthy, ray_cluster, status_of
+from ray_pipelines import CHAT, FRAGILE, HAS_TORCH, ORIENTATION, PARTS, SPREAD
 from typer.testing import CliRunner
 
 import hami
@@ -25,42 +25,6 @@ import hami.ray
 from hami.cli import app as command
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
-
-HERE = Path(__file__).resolve().parent
-IMPORTS = [str(HERE / "backends.py")]
-ORIENTATION = EXAMPLES / "10_ray" / "pipeline.toml"
-HAS_TORCH = importlib.util.find_spec("torch") is not None
-SMALL = {"num_cpus": 0.1}
-PARTS = {
-    "imports": IMPORTS,
-    "ray": {"ray_actor_options": SMALL, "health_check_period_s": 0.5},
-    "picky": {
-        "backend": "Picky",
-        "next": "copy",
-        "ray": {
-            "ray_actor_options": {**SMALL, "num_gpus": 0.25},
-            "health_check_period_s": 0.5,
-        },
-    },
-    "copy": {"backend": "Identity", "next": "count"},
-    "count": {"backend": "Count"},
-}
-SPREAD = {
-    "imports": IMPORTS,
-    "ray": {"ray_actor_options": SMALL, "autoscaling_config": {"min_replicas": 2, "max_replicas": 2}},
-    "where": {"backend": "Where", "max": 8, "batching_timeout": 100},
-}
-FRAGILE = {
-    "imports": IMPORTS,
-    "ray": {"ray_actor_options": SMALL, "health_check_period_s": 0.2, "graceful_shutdown_timeout_s": 60},
-    "sick": {"backend": "Sick", "next": "where"},
-    "where": {"backend": "Where"},
-}
-CHAT = {
-    "imports": [str(HERE / "fake_models.py")],
-    "ray": {"ray_actor_options": SMALL},
-    "answer": {"backend": "LLM", "model": "fake", "ray": {"ray_actor_options": SMALL}},
-}
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +49,16 @@ def handles(cluster: RayCluster) -> Iterator[dict[str, Any]]:
 
 def infer(handle: Any, request: dict[str, Any], **keywords: Any) -> Any:
     return handle.infer.remote(request, **keywords).result(timeout_s=WAIT_S)
+
+
+def nodes_of(handle: Any) -> set[str]:
+    """Return the nodes on which replicas of `Where` answer."""
+    waiting = [handle.infer.remote({"data": 0}) for _ in range(16)]
+    return {response.result(timeout_s=WAIT_S)["node"] for response in waiting}
+
+
+def living_nodes() -> set[str]:
+    return {each["NodeID"] for each in ray.nodes() if each["Alive"]}
 
 
 # --- the same answers --------------------------------------------------------------------------------
@@ -153,11 +127,7 @@ def test_requests_of_one_replica_share_a_batch(handles: dict[str, Any]) -> None:
 
 
 def test_replicas_are_spread_over_both_nodes(handles: dict[str, Any]) -> None:
-    def nodes() -> set[str]:
-        waiting = [handles["spread"].infer.remote({"data": 0}) for _ in range(16)]
-        return {response.result(timeout_s=WAIT_S)["node"] for response in waiting}
-
-    assert eventually(lambda: nodes() == {each["NodeID"] for each in ray.nodes() if each["Alive"]})
+    eventually(lambda: nodes_of(handles["spread"]) == living_nodes())
 
 
 # --- errors ------------------------------------------------------------------------------------------
@@ -268,6 +238,26 @@ def test_a_replica_with_problems_is_replaced(handles: dict[str, Any]) -> None:
     eventually(lambda: is_healthy("fragile"))
 
 
+def test_a_client_that_goes_away_cancels_its_request(
+    cluster: RayCluster, handles: dict[str, Any], tmp_path: Path
+) -> None:
+    def figure(name: str) -> int:
+        return int(handles["fragile"].stats.remote().result(timeout_s=WAIT_S)[1][name])
+
+    gate = tmp_path / "gate"
+    running = handles["fragile"].infer.remote({"data": 1, "gate": str(gate)}, node="where")
+    eventually(lambda: list(tmp_path.iterdir()))
+    with cluster.connect() as client:
+        client.request(
+            "POST", "/fragile/v1/nodes/where", b'{"data": 2}', {"Content-Type": "application/json"}
+        )
+        eventually(lambda: figure("waiting") == 1)
+    eventually(lambda: b'status="499"} 1.0' in cluster.get("/fragile/metrics").body)
+    gate.touch()
+    assert running.result(timeout_s=WAIT_S)["result"] == 1
+    eventually(lambda: figure("dropped") == 1)  # it never reached the backend
+
+
 def test_an_application_that_is_deleted_answers_what_runs(handles: dict[str, Any], tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     running = handles["fragile"].infer.remote({"data": 5, "gate": str(gate)}, node="where")
@@ -331,6 +321,7 @@ def test_a_node_is_killed_under_load_and_the_application_becomes_healthy_again(
 ) -> None:
     num_clients = 8
     second = cluster.second.node_id
+    eventually(lambda: second in nodes_of(handles["spread"]))
     answers: Counter[str] = Counter()
     lock = threading.Lock()
     is_over = threading.Event()
@@ -356,7 +347,7 @@ def test_a_node_is_killed_under_load_and_the_application_becomes_healthy_again(
             cluster.kill_second()
             before = num_right()
             eventually(lambda: num_right() > before + 50)  # who is left answers
-            eventually(lambda: second not in {each["NodeID"] for each in ray.nodes() if each["Alive"]})
+            eventually(lambda: second not in living_nodes())
             eventually(
                 lambda: (
                     is_healthy("spread")
@@ -373,4 +364,4 @@ def test_a_node_is_killed_under_load_and_the_application_becomes_healthy_again(
     failed = sum(count for kind, count in answers.items() if kind != "right")
     assert failed <= num_clients, answers  # what was in the hands of the replica, at most one for each client
     assert os.getpid()
-    assert len({infer(handles["spread"], {"data": 0})["node"] for _ in range(4)}) == 1
+    assert nodes_of(handles["spread"]) == living_nodes()

@@ -14,7 +14,7 @@ import pytest
 from ray import cloudpickle
 
 import hami
-from hami import backend
+from hami import backend, scheduler
 from hami.config import load
 from hami.plan import plan
 from hami.ray.recipe import Recipe
@@ -120,11 +120,17 @@ def test_functions_objects_conditions_and_schedulers_travel(monkeypatch: pytest.
 
     hami.register("Function", lambda batch: None)
     hami.register("held", Held())
-    source = {"one": {"backend": "S[Function, Forward[held]]", "scheduler": "Backwards"}}
+    hami.condition("big")(lambda item: item["data"] > 10)
+    source = {"one": {"backend": "S[Function, Forward[held], (big)Identity]", "scheduler": "Backwards"}}
+    recipe = travelled(recipe_of(source))
 
-    registered = cloudpickle.loads(recipe_of(source).registered)
+    monkeypatch.setattr(backend, "_classes", {})
+    monkeypatch.setattr(backend, "_instances", {})
+    monkeypatch.setattr(scheduler, "_classes", {})
+    (node,) = plan(recipe.load()).nodes
 
-    assert set(registered) == {"Function", "held", "Backwards"}
+    assert recipe.conditions == ("big",)
+    assert node.params["scheduler"].__name__ == "Backwards"
 
 
 def test_what_imports_name_does_not_travel(tmp_path: Path) -> None:
