@@ -141,6 +141,7 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield RayCluster(cluster, second, port, (first_port, second_port))
     finally:
         pids = processes_of(folder)
+        serve.shutdown()
         ray.shutdown()
         cluster.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
