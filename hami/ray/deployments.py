@@ -56,13 +56,19 @@ class _Replica:
         """Yield (partial result, None), and at the end (None, what the nodes wrote)."""
         before = writable(request)
         running = dict(before)
-        num_parts = 0
+        # A first part that is the result may be all that a pipeline without partial results gives, and is
+        # among the keys anyway; it waits for the next one, which is there already if there is one.
+        held: list[Any] = []
+        is_first = True
         async with contextlib.aclosing(self._service.pipe.astream(running)) as parts:
             async for part in parts:
-                num_parts += 1
-                # A pipeline without partial results gives its one result, which is among the keys as well.
-                if num_parts > 1 or "result" not in running:
-                    yield to_wire(part), None
+                if is_first and part is running.get("result", _MISSING):
+                    held.append(part)
+                else:
+                    for each in (*held, part):
+                        yield to_wire(each), None
+                    held.clear()
+                is_first = False
         yield None, to_wire(_changes(before, running))
 
     async def stats(self) -> list[dict[str, Any]]:
