@@ -10,11 +10,13 @@ from ..errors import ConfigError
 
 try:
     import ray.serve  # noqa: F401  the real one: imports are absolute
+
+    from .application import app, build
 except ImportError as error:
     raise ConfigError(
-        f"Ray Serve cannot be loaded: {error}", code="ray-missing-package", help="pip install hami-core[ray]"
+        f"Ray Serve, or what hami needs beside it, cannot be loaded: {error}",
+        code="ray-missing-package",
+        help="pip install hami-core[ray]",
     ) from error
-
-from .application import app, build
 
 __all__ = ["app", "build"]

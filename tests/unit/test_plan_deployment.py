@@ -139,9 +139,12 @@ def test_neither_the_plan_nor_the_package_imports_ray() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_without_ray_the_error_names_the_extra() -> None:
+@pytest.mark.parametrize("package", ["ray", "orjson"])
+def test_without_a_package_the_error_names_the_extra(package: str) -> None:
+    if package != "ray":
+        pytest.importorskip("ray.serve", reason="the extra `ray` is not installed")
     code = (
-        "import sys; sys.modules['ray'] = None; import hami\n"
+        f"import sys; sys.modules[{package!r}] = None; import hami\n"
         "try: hami.ray.app('Pow')\n"
         "except hami.ConfigError as error: print(error.code, error.help)"
     )
