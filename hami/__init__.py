@@ -77,10 +77,15 @@ _HOMES = {
 # What needs an extra: its absence is an error that names it.
 _FAMILIES = {"AsyncLLM": "llm", "LLM": "llm"}
 
+# Modules that need an extra, and so are no part of the package until somebody asks for them.
+_MODULES = ("ray",)
+
 
 def __getattr__(name: str) -> Any:
     if name in _FAMILIES:
         load_family(_FAMILIES[name])
     if name in _HOMES:
         return getattr(import_module(_HOMES[name], __name__), name)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module `hami` has no attribute `{name}`")

@@ -81,8 +81,8 @@ MAY_IMPORT = {
         "_core",
     },
 }
-FRONT_MODULES = {"cli", "serve", "bench"}  # may import everything but each other
-MAY_IMPORT_FRONTS = {"cli": {"serve"}}  # the command line starts the server
+FRONT_MODULES = {"cli", "serve", "ray", "bench"}  # may import everything but each other
+MAY_IMPORT_FRONTS = {"cli": {"serve", "ray"}, "ray": {"serve"}}  # who starts the server
 NEVER_THE_CORE = ("errors", "config", "parser")
 
 # The folders where a package may be imported. Elsewhere it is an optional dependency that slows every start.
@@ -92,12 +92,13 @@ HEAVY_PACKAGES = {
     "tensorrt": ("backends/tensorrt",),
     "cv2": ("backends/image", "backends/torch"),
     "torchvision": ("backends/torch",),
-    "fastapi": ("hami/serve",),
+    "fastapi": ("hami/serve", "hami/ray"),
+    "ray": ("hami/ray",),
     "starlette": ("hami/serve",),
     "uvicorn": ("hami/serve",),
     "uvloop": ("hami/serve",),
     "orjson": ("hami/serve",),
-    "prometheus_client": ("hami/serve",),
+    "prometheus_client": ("hami/serve", "hami/ray"),
     "onnx": ("backends/tensorrt",),
     "tokenizers": ("backends/llm",),
     "safetensors": ("backends/llm",),

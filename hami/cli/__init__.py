@@ -1,4 +1,4 @@
-"""The command `hami`: check, show, run, serve and look up, without writing Python.
+"""The command `hami`: check, show, run, serve, deploy and look up, without writing Python.
 
 One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors
 are, on stderr, with exit code 2; an exception of a backend gives exit code 1.
@@ -14,12 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
+from .deploy import deploy
 from .serve import serve
 from .source import SourceArgument, reported, source_of
 
 app = typer.Typer(
     name="hami",
-    help="Check, show, run and serve inference pipelines.",
+    help="Check, show, run, serve and deploy inference pipelines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,7 +49,7 @@ def _common(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Check, show, run and serve inference pipelines."""
+    """Check, show, run, serve and deploy inference pipelines."""
 
 
 @app.command()
@@ -154,6 +155,7 @@ def run(
 
 
 app.command()(serve)
+app.command()(deploy)
 
 
 def _read_input(text: str) -> tuple[str, Any]:

@@ -29,7 +29,10 @@ __all__ = [
 ]
 
 # Keys of the whole pipeline; every other key beside the tables is a default for all nodes.
-GLOBAL_KEYS = ("imports", "output", "fanout", "entrypoint", "priority", "deadline_ms", "max_in_flight")
+GLOBAL_KEYS = ("imports", "output", "fanout", "entrypoint", "priority", "deadline_ms", "max_in_flight", "ray")
+
+# Those of them that are tables, and so no nodes.
+_GLOBAL_TABLES = ("ray",)
 
 SINGLE_NODE = "node"
 
@@ -95,7 +98,10 @@ def load(source: object) -> Config:
 
     A text that ends in `.toml` and an os.PathLike are files, any other text is the expression of one node; a
     dict with a text `backend`, or with `entrypoint` and no tables, is one node, any other dict holds nodes.
+    A Config was read before, and is returned.
     """
+    if isinstance(source, Config):
+        return source
     if isinstance(source, os.PathLike) or (isinstance(source, str) and source.endswith(".toml")):
         data, text, positions = read_toml(source)
         name = os.fsdecode(source)
@@ -133,7 +139,9 @@ class _Reader:
 
     def read(self, data: Mapping[Any, Any]) -> Config:
         self._check_keys(data, ())
-        tables = [key for key, value in data.items() if isinstance(value, Mapping)]
+        tables = [
+            key for key, value in data.items() if isinstance(value, Mapping) and key not in _GLOBAL_TABLES
+        ]
         is_single = isinstance(data.get("backend"), str) or ("entrypoint" in data and not tables)
         shared = {
             key: self._setting((key,), value) for key, value in data.items() if is_single or key not in tables

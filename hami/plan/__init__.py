@@ -17,6 +17,8 @@ from ..errors import Source, did_you_mean, quoted
 from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
 from .backends import NodePlanner, find_operator_target
+from .deployment import KEY as DEPLOYMENT
+from .deployment import deployment_options
 from .entrypoint import DEFAULT_ENTRYPOINT
 from .graph import Graph, Vertex, check_graph
 from .keys import DEFAULT_QUEUE_CAPACITY, GLOBAL_PARAMS, NODE_PARAMS, convert_setting
@@ -105,6 +107,7 @@ def _global_settings(config: Config, planners: list[NodePlanner]) -> dict[str, A
     values = {
         key: convert_setting(param, config.settings[key]) if key in config.settings else param.default
         for key, param in GLOBAL_PARAMS.items()
+        if key != DEPLOYMENT
     }
     capacity: Setting | None = config.shared.get("queue_capacity")
     if capacity is None and len(planners) == 1:
@@ -178,13 +181,15 @@ def _assemble(
                     again=again if segment.again is None else first[index] + segment.again,
                     is_operator=segment.is_operator,
                     where=planner.node.where,
+                    deployment=planner.deployment,
                 )
             )
     regions = tuple(
         PlannedRegion(tuple(first[index] for index in region.roots), last[region.output])
         for region in graph.regions
     )
-    return Plan(tuple(nodes), regions, fanout, settings, config.name)
+    deployment = deployment_options(config.settings.get(DEPLOYMENT))
+    return Plan(tuple(nodes), regions, fanout, settings, config.name, deployment)
 
 
 def _number_map(vertex: Vertex, last: Mapping[int, int]) -> tuple[MapEntry, ...] | None:

@@ -24,6 +24,8 @@ from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
+from .deployment import KEY as DEPLOYMENT
+from .deployment import deployment_options
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .handed import plan_alone, refuse_names_from_outside
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values, rows_in_shapes
@@ -45,6 +47,7 @@ class NodePlanner:
         self.known: set[str] = set()
         self.takes_any_key = False
         self.values: dict[str, Any] = {}
+        self.deployment: dict[str, Any] | None = None
         self._declarations: dict[str, Declaration] = {}
         self._handed_down: dict[int, tuple[Argument, Expr]] = {}
         self._taken: set[int] = set()
@@ -94,6 +97,7 @@ class NodePlanner:
         self._refuse_misspelt_reflects(expansion)
         self.rows = rows_in_shapes(self.settings, self._declarations.values())
         self.values = node_values(self.node, self.rows)
+        self.deployment = deployment_options(self.node.settings.get(DEPLOYMENT))
 
     def _entrypoint(self) -> Expr:
         """Return the expression of how the node is built, its own or the default."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..backend import Declaration, Param
 from ..config import NodeConfig, Setting
+from .deployment import KEY as DEPLOYMENT
 from .values import BadValueError, convert
 
 MAX_QUEUE_CAPACITY = 2**31 - 1
@@ -39,6 +40,7 @@ NODE_PARAMS = {
         Param("scheduler", "scheduler", "fifo", doc="order in which requests run"),
         Param("isolate_errors", "bool", True, doc="whether a batch that raised runs again in halves"),
         Param("node_entrypoint", "str", doc="expression: how the node is built"),
+        Param(DEPLOYMENT, doc="options of Ray Serve, for a deployment of its own"),
     )
 }
 
@@ -52,6 +54,7 @@ GLOBAL_PARAMS = {
         Param("priority", "int", 0, doc="priority of requests that bring none"),
         Param("deadline_ms", "float", unit="ms", min=0.001, max=LONGEST_MS, doc="deadline of every request"),
         Param("max_in_flight", "int", min=1, doc="most requests inside the pipeline"),
+        Param(DEPLOYMENT, doc="options of Ray Serve, for the deployment of the pipeline"),
     )
 }
 
@@ -89,10 +92,13 @@ def rows_in_shapes(settings: Mapping[str, Setting], known: Iterable[Declaration]
 def node_values(node: NodeConfig, rows: Mapping[str, Setting]) -> dict[str, Any]:
     """Return all parameters of a node, those that every node knows checked and typed.
 
-    `rows` are the settings that stand for shapes; see rows_in_shapes.
+    `rows` are the settings that stand for shapes; see rows_in_shapes. What is about the node's deployment is
+    left out: no backend reads it.
     """
     values: dict[str, Any] = {}
     for key, setting in {**node.inherited, **node.settings, **rows}.items():
+        if key == DEPLOYMENT:
+            continue
         param = NODE_PARAMS.get(key)
         values[key] = setting.value if param is None else convert_setting(param, setting)
     low, high = values.get("min"), values.get("max")

@@ -46,6 +46,8 @@ class PlannedNode:
     """One node of the core; indices count the plan's nodes.
 
     `target` is the node that an operator enters, `again` the one where a Restart leads that is told no name.
+    `deployment`: the options of a deployment of its own, which mean something to hami.ray alone; `elsewhere`:
+    the backends that run in it, where this node only hands requests on.
     """
 
     name: str
@@ -60,6 +62,8 @@ class PlannedNode:
     again: int | None
     is_operator: bool
     where: str
+    deployment: Mapping[str, Any] | None = None
+    elsewhere: tuple[PlannedBackend, ...] = ()
 
     def to_core(self) -> dict[str, Any]:
         """Return plain data."""
@@ -87,13 +91,17 @@ class PlannedRegion:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked pipeline: nodes by region and in topological order, and the settings of the whole."""
+    """A checked pipeline: nodes by region and in topological order, and the settings of the whole.
+
+    `deployment`: the options of its deployment with Ray Serve, if the configuration has any.
+    """
 
     nodes: tuple[PlannedNode, ...]
     regions: tuple[PlannedRegion, ...]
     fanout: str | None
     settings: Mapping[str, Any]
     name: str = ""
+    deployment: Mapping[str, Any] | None = None
 
     def to_core(self) -> dict[str, Any]:
         """Return the plan as plain data for the compiled core."""

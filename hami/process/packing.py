@@ -38,6 +38,8 @@ def _view_of(buffer: Any, format: str, shape: tuple[int, ...]) -> memoryview:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, _core.Tensor) and value.dtype == "bfloat16":  # for which buffers have no name
+            return _core.reinterpret, (_core.reinterpret(value, "uint16"), "bfloat16")
         if isinstance(value, (memoryview, _core.Tensor)):
             view: Any = memoryview(value)  # type: ignore[arg-type]
             data = view if view.c_contiguous else memoryview(view.tobytes())

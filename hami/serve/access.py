@@ -75,6 +75,12 @@ class AccessLog:
                 _logger.info("%s", orjson.dumps(line).decode())
 
 
+def path_of(scope: Scope) -> str:
+    """Return the path as the application knows it, without the place where a proxy has put it."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
 def _needs_no_token(path: str) -> bool:
     return path in HEALTH_PATHS or path == _PAGE or path.startswith(_FILES_OF_PAGE)
 
@@ -88,7 +94,7 @@ class Bearer:
         self.expected = b"Bearer " + token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _needs_no_token(scope["path"]) or self._is_admitted(scope):
+        if scope["type"] != "http" or _needs_no_token(path_of(scope)) or self._is_admitted(scope):
             return await self.app(scope, receive, send)
         refusal = ServeError(
             "this server wants a token",

@@ -11,7 +11,7 @@ from asyncio import CancelledError
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .access import HEALTH_PATHS, header_of
+from .access import HEALTH_PATHS, header_of, path_of
 from .errors import error_response
 from .refusal import ServeError
 from .service import Service
@@ -25,7 +25,7 @@ class Limits:
         self.service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
+        if scope["type"] != "http" or path_of(scope) in HEALTH_PATHS:
             return await self.app(scope, receive, send)
         with self.service.running():
             await _Exchange(self.app, self.service, scope, receive, send).run()

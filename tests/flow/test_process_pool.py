@@ -13,6 +13,7 @@ from pool_backends import PoolEcho, Stubborn, TwoArgumentsError, Unpicklable
 
 import hami
 import hami.process  # before a test's registry, which forgets what is registered meanwhile
+from hami import _core
 
 FOR_EVER_MS = 600_000
 
@@ -132,6 +133,16 @@ def test_views_of_memory_come_back_as_views(echo: hami.Pipeline) -> None:
     data = memoryview(bytearray(range(12))).cast("B", (3, 4))
     answer = echo({"data": data})["result"]
     assert answer.shape == (3, 4) and answer.tolist() == data.tolist()
+
+
+def test_a_tensor_without_a_name_among_buffers_comes_back(echo: hami.Pipeline) -> None:
+    np = pytest.importorskip("numpy")
+    values = np.arange(6, dtype=np.uint16).reshape(2, 3)
+
+    back = echo({"data": _core.reinterpret(values, "bfloat16")})["result"]
+
+    assert (str(back.dtype).removeprefix("torch."), tuple(back.shape)) == ("bfloat16", (2, 3))
+    assert np.array_equal(_core.reinterpret(back, "uint16"), values)
 
 
 def test_the_worker_sees_all_keys_and_writes_any(echo: hami.Pipeline) -> None:

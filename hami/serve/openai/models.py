@@ -75,17 +75,19 @@ class Models:
 
 def _models_of(plan: Plan) -> Iterator[Model]:
     for number, node in enumerate(plan.nodes):
-        backend = _find_backend(node.backend)
+        backend = _find_backend(node.backend, *node.elsewhere)
         if backend is not None and node.region == 0:
             name = node.name.partition("#")[0]  # a stage of an expression goes by the node that was written
             sampling = SamplingParams.by_name(backend.params.get("sampling"))
             yield Model(name, name, _entry(plan, number), sampling)
 
 
-def _find_backend(backend: PlannedBackend) -> PlannedBackend | None:
-    if backend.name == BACKEND:
-        return backend
-    return next((found for child in backend.children if (found := _find_backend(child))), None)
+def _find_backend(*backends: PlannedBackend) -> PlannedBackend | None:
+    for backend in backends:
+        found = backend if backend.name == BACKEND else _find_backend(*backend.children)
+        if found is not None:
+            return found
+    return None
 
 
 def _entry(plan: Plan, node: int) -> str | None:
