@@ -8,13 +8,16 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from ..errors import did_you_mean, quoted
+from .answer import BYTES, JSON, Answer
 from .body import read_body
-from .json_values import json_response, read_json
+from .json_values import read_json, write_json
 from .raw_route import described, raw_router
 from .refusal import ServeError
 from .service import Service
 
 _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+# A browser must not take bytes that somebody sent for a page.
+_NO_PAGE = (("X-Content-Type-Options", "nosniff"),)
 _BYTES = {"type": "string", "format": "binary"}
 _BODY = {
     "application/json": {
@@ -63,33 +66,37 @@ def router(service: Service) -> APIRouter:
 
 
 async def _run(service: Service, request: Request, node: str | None) -> Response:
-    asked = await _read(service, request)
-    finished = await service.pipe.acall({**asked, **_read_query(request)}, node=node)
-    output = request.query_params.get("output", "result")
-    if output not in finished:
-        help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")
-        raise ServeError(f"the request has no key `{output}`", code="serve-unknown-output", help=help)
-    value = finished[output]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        # A browser must not take bytes that somebody sent for a page.
-        headers = {"X-Content-Type-Options": "nosniff"}
-        return Response(bytes(value), headers=headers, media_type="application/octet-stream")
-    return json_response(value)
+    kind = kind_of(request.headers.get("content-type", ""))
+    keys = await _read_form(request) if kind in _FORMS else read_keys(kind, await read_body(request, service.settings))
+    finished = await service.pipe.acall({**keys, **_read_query(request)}, node=node)
+    return answer_of(finished, request.query_params.get("output", "result")).response()
 
 
-async def _read(service: Service, request: Request) -> dict[str, Any]:
-    """Return the keys that the body stands for."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in _FORMS:
-        return await _read_form(request)
-    body = await read_body(request, service.settings)
-    if kind != "application/json" and not kind.endswith("+json"):
+def kind_of(content_type: str) -> str:
+    """Return the content type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def read_keys(kind: str, body: bytes) -> dict[str, Any]:
+    """Return the keys that a body stands for, unless it is a form. Raises ServeError."""
+    if kind != JSON and not kind.endswith("+json"):
         return {"data": body}
     keys = read_json(body)
     if isinstance(keys, dict):
         return keys
     help = 'send `{"data": ...}`'
     raise ServeError("the body is no JSON object", code="serve-json", help=help)
+
+
+def answer_of(finished: dict[str, Any], output: str) -> Answer:
+    """Return the value under `output` of a finished request. Raises ServeError."""
+    if output not in finished:
+        help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")
+        raise ServeError(f"the request has no key `{output}`", code="serve-unknown-output", help=help)
+    value = finished[output]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Answer(bytes(value), BYTES, _NO_PAGE)
+    return Answer(write_json(value), JSON)
 
 
 async def _read_form(request: Request) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from ...errors import did_you_mean, quoted
+from ..answer import Answer
 from ..body import read_body
 from ..json_values import json_response
 from ..raw_route import described, raw_router
@@ -19,8 +20,8 @@ from ..refusal import ServeError
 from ..service import Service
 from . import description
 from .models import VERSION, Model, models_of
-from .reading import read_infer_request
-from .writing import infer_response
+from .reading import InferRequest, read_infer_request
+from .writing import HEADER_SIZE, infer_answer
 
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
@@ -65,10 +66,8 @@ def router(service: Service) -> APIRouter:
         """Run a model."""
         model = _find(models, request)
         body = await read_body(request, service.settings)
-        asked = read_infer_request(body, request.headers.get("inference-header-content-length"))
-        finished = await model.run(service, asked)
-        outputs = model.results(finished, [output.name for output in asked.outputs])
-        return infer_response(model, asked, outputs)
+        asked = read_infer_request(body, request.headers.get(HEADER_SIZE))
+        return answer_of(model, asked, await model.run(service, asked)).response()
 
     add("/v2", server, {_JSON: description.SERVER})
     add("/v2/health/live", live, {_JSON: description.LIVE})
@@ -87,6 +86,12 @@ def router(service: Service) -> APIRouter:
             body={_JSON: description.INFER_REQUEST, _BYTES: description.BINARY},
         )
     return routes
+
+
+def answer_of(model: Model, asked: InferRequest, finished: list[dict[str, Any]]) -> Answer:
+    """Return the answer from the finished requests of a call. Raises ServeError."""
+    outputs = model.results(finished, [output.name for output in asked.outputs])
+    return infer_answer(model, asked, outputs)
 
 
 def _find(models: dict[str, Model], request: Request) -> Model:

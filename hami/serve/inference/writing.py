@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fastapi import Response
 
+from ..answer import BYTES as OCTETS
+from ..answer import JSON, Answer
 from ..arrays import to_array, to_numbers
 from ..json_values import write_json
 from ..refusal import ServeError
@@ -14,8 +15,11 @@ from .models import VERSION, Model
 from .reading import InferRequest
 from .tensors import BYTES, packed
 
+HEADER_SIZE = "Inference-Header-Content-Length"
+"""The header that tells how much of a body is JSON."""
 
-def infer_response(model: Model, infer: InferRequest, outputs: dict[str, list[Any]]) -> Response:
+
+def infer_answer(model: Model, infer: InferRequest, outputs: dict[str, list[Any]]) -> Answer:
     """Return the answer. Raises ServeError for what cannot be sent in the form that was asked for."""
     wishes = {output.name: output.is_binary for output in infer.outputs}
     is_binary = bool(infer.parameters.get("binary_data_output", False))
@@ -30,9 +34,8 @@ def infer_response(model: Model, infer: InferRequest, outputs: dict[str, list[An
     header["outputs"] = tensors
     text = write_json(header)
     if not buffers:
-        return Response(text, media_type="application/json")
-    headers = {"Inference-Header-Content-Length": str(len(text))}
-    return Response(b"".join([text, *buffers]), headers=headers, media_type="application/octet-stream")
+        return Answer(text, JSON)
+    return Answer(b"".join([text, *buffers]), OCTETS, ((HEADER_SIZE, str(len(text))),))
 
 
 def _tensor(name: str, values: list[Any], buffers: list[Any] | None) -> dict[str, Any]:
