@@ -1,7 +1,7 @@
 """Answers on an event loop: one queue a loop, which wakes it once for all answers that came meanwhile.
 
-Whoever answers a request needs no Python for it, so that the threads of a pipeline never wait for a loop that is
-busy. Everything here belongs to the thread of the loop.
+Whoever answers a request needs no Python for it, so that no thread of a pipeline waits for a busy loop.
+Everything here belongs to the thread of the loop.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
@@ -10,6 +12,7 @@ from starlette.datastructures import UploadFile
 from ..errors import did_you_mean, quoted
 from .answer import BYTES, JSON, Answer
 from .body import read_body
+from .direct import Begin, Call
 from .json_values import read_json, write_json
 from .raw_route import described, raw_router
 from .refusal import ServeError
@@ -65,9 +68,30 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+def direct_calls(service: Service) -> dict[bytes, Call]:
+    """Return the calls of these routes by their targets."""
+
+    def prepare(headers: Mapping[bytes, bytes]) -> Begin | None:
+        kind = kind_of(headers.get(b"content-type", b"").decode("latin-1"))
+        return None if kind in _FORMS else lambda body: (read_keys(kind, body), answer_of)
+
+    nodes = {node.name: f"/v1/nodes/{node.name}" for node in service.pipe.plan.nodes}
+    calls = {
+        path: Call("/v1/nodes/{node}", name, prepare) for name, path in nodes.items() if quote(path) == path
+    }
+    return {
+        path.encode(): call
+        for path, call in {**calls, "/v1/pipeline": Call("/v1/pipeline", None, prepare)}.items()
+    }
+
+
 async def _run(service: Service, request: Request, node: str | None) -> Response:
     kind = kind_of(request.headers.get("content-type", ""))
-    keys = await _read_form(request) if kind in _FORMS else read_keys(kind, await read_body(request, service.settings))
+    keys = (
+        await _read_form(request)
+        if kind in _FORMS
+        else read_keys(kind, await read_body(request, service.settings))
+    )
     finished = await service.pipe.acall({**keys, **_read_query(request)}, node=node)
     return answer_of(finished, request.query_params.get("output", "result")).response()
 
@@ -88,7 +112,7 @@ def read_keys(kind: str, body: bytes) -> dict[str, Any]:
     raise ServeError("the body is no JSON object", code="serve-json", help=help)
 
 
-def answer_of(finished: dict[str, Any], output: str) -> Answer:
+def answer_of(finished: dict[str, Any], output: str = "result") -> Answer:
     """Return the value under `output` of a finished request. Raises ServeError."""
     if output not in finished:
         help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")

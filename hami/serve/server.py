@@ -21,7 +21,8 @@ import uvicorn
 import uvloop
 
 from ..errors import ConfigError
-from .app import create_app
+from .app import create_app, direct_calls
+from .direct import DirectRequests
 from .log_lines import configure_logging
 from .protocol import Protocol
 from .service import Service
@@ -55,7 +56,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                http=Protocol.bound_by(settings),
+                http=Protocol.of(DirectRequests(service, direct_calls(service))),
                 ws="none",
                 log_config=None,
                 access_log=False,

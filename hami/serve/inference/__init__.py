@@ -6,14 +6,18 @@ A model is the whole pipeline under the service's name, or a node under its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from importlib import metadata
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
 from ...errors import did_you_mean, quoted
 from ..answer import Answer
 from ..body import read_body
+from ..direct import Begin, Call, End
 from ..json_values import json_response
 from ..raw_route import described, raw_router
 from ..refusal import ServeError
@@ -92,6 +96,32 @@ def answer_of(model: Model, asked: InferRequest, finished: list[dict[str, Any]])
     """Return the answer from the finished requests of a call. Raises ServeError."""
     outputs = model.results(finished, [output.name for output in asked.outputs])
     return infer_answer(model, asked, outputs)
+
+
+def direct_calls(service: Service) -> dict[bytes, Call]:
+    """Return the calls of the models by their targets."""
+    calls = {}
+    for name, model in models_of(service).items():
+        for part in ("", f"/versions/{VERSION}"):
+            path = f"/v2/models/{name}{part}/infer"
+            if quote(path) == path:
+                route = "/v2/models/{model}" + ("/versions/{version}" if part else "") + "/infer"
+                calls[path.encode()] = Call(route, model.node, partial(_prepare, model))
+    return calls
+
+
+def _prepare(model: Model, headers: Mapping[bytes, bytes]) -> Begin:
+    size = headers.get(HEADER_SIZE.lower().encode())
+    header_bytes = None if size is None else size.decode("latin-1")
+
+    def begin(body: bytes) -> tuple[dict[str, Any], End] | None:
+        asked = read_infer_request(body, header_bytes)
+        requests = model.requests(asked)
+        if len(requests) > 1:
+            return None
+        return requests[0], lambda finished: answer_of(model, asked, [finished])
+
+    return begin
 
 
 def _find(models: dict[str, Model], request: Request) -> Model:
