@@ -1,6 +1,6 @@
 """The model behind mosec: `/raw` takes float32 bytes, `/json` takes `{"data": [...]}`, `/identity` anything.
 
-    python mosec_server.py --address 127.0.0.1 --port PORT --timeout 30000      (mosec reads these itself)
+python mosec_server.py --address 127.0.0.1 --port PORT --timeout 30000      (mosec reads these itself)
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
 class Raw(Worker):
     """Bytes in, bytes out."""
+
+    resp_mime_type = "application/octet-stream"
 
     def __init__(self) -> None:
         self.session = Session(os.environ[MODEL_VARIABLE])
@@ -33,6 +35,8 @@ class Raw(Worker):
 class Json(Raw):
     """JSON in, JSON out, with the worker's own reader and writer."""
 
+    resp_mime_type = "application/json"
+
     def deserialize(self, data: bytes) -> Any:
         return np.asarray(Worker.deserialize(self, data)["data"], np.float32)
 
@@ -42,6 +46,8 @@ class Json(Raw):
 
 class Identity(Worker):
     """No model."""
+
+    resp_mime_type = "application/octet-stream"
 
     def deserialize(self, data: bytes) -> bytes:
         return data
