@@ -15,17 +15,17 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 
 from ...errors import did_you_mean, quoted
-from ..answer import Answer
 from ..body import read_body
-from ..direct import Begin, Call, End
+from ..direct import Begin, Call
 from ..json_values import json_response
 from ..raw_route import described, raw_router
 from ..refusal import ServeError
 from ..service import Service
 from . import description
 from .models import VERSION, Model, models_of
-from .reading import InferRequest, read_infer_request
-from .writing import HEADER_SIZE, infer_answer
+from .reading import read_infer_request
+from .repeated import Repeated, answer_of
+from .writing import HEADER_SIZE
 
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
@@ -92,12 +92,6 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def answer_of(model: Model, asked: InferRequest, finished: list[dict[str, Any]]) -> Answer:
-    """Return the answer from the finished requests of a call. Raises ServeError."""
-    outputs = model.results(finished, [output.name for output in asked.outputs])
-    return infer_answer(model, asked, outputs)
-
-
 def direct_calls(service: Service) -> dict[bytes, Call]:
     """Return the calls of the models by their targets."""
     calls = {}
@@ -112,16 +106,7 @@ def direct_calls(service: Service) -> dict[bytes, Call]:
 
 def _prepare(model: Model, headers: Mapping[bytes, bytes]) -> Begin:
     size = headers.get(HEADER_SIZE.lower().encode())
-    header_bytes = None if size is None else size.decode("latin-1")
-
-    def begin(body: bytes) -> tuple[dict[str, Any], End] | None:
-        asked = read_infer_request(body, header_bytes)
-        requests = model.requests(asked)
-        if len(requests) > 1:
-            return None
-        return requests[0], lambda finished: answer_of(model, asked, [finished])
-
-    return begin
+    return Repeated(model, None if size is None else size.decode("latin-1")).begin
 
 
 def _find(models: dict[str, Model], request: Request) -> Model:
