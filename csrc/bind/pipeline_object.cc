@@ -205,6 +205,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     auto requests = read(dicts, only_node);
     for (size_t i = 0; i < requests.size(); ++i) {
       if (is_streamed) requests[i]->stream = make_ref<ResultStream>();
+      // A loop gets the answer through its queue anyway, and is spared two changes of threads.
+      requests[i]->may_run_inline = queue != nullptr && requests[i]->deadline == TimePoint::max();
       requests[i]->completion = std::make_shared<AnswerCallback>(
           in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue);
     }
