@@ -182,11 +182,11 @@ class Exchange:
         return True
 
     def fail(self, error: BaseException) -> None:
-        """Answer with an error, and take the request out of the pipeline."""
+        """Take the request out of the pipeline, and answer with an error."""
+        self._cancel()  # first: whoever has the answer may count on it
         response = error_response(error, self._direct.service.settings)  # which logs what is not shown
         headers = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         self._send(response.status_code, headers, bytes(response.body))
-        self._cancel()
 
     def leave(self) -> None:
         """Note that the client has gone."""
