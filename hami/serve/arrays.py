@@ -37,7 +37,9 @@ def to_array(value: Any) -> tuple[str, np.ndarray[Any, Any]] | None:
 
     The array is contiguous, in memory of the host. Of BF16 it holds the bits, as uint16.
     """
-    if not isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, _core.Tensor) and value.dtype != "bfloat16":
+        value = np.from_dlpack(value)
+    elif not isinstance(value, (np.ndarray, np.generic)):
         if not hasattr(value, "__dlpack__"):
             return None
         if hasattr(value, "detach"):  # torch

@@ -78,6 +78,7 @@ class DirectRequests:
         self._heads: dict[bytes, Head] = {}
         self._running: dict[Exchange, float] = {}  # with the end of their time, the earliest first
         self._timer: asyncio.TimerHandle | None = None
+        self._answers: _core.AnswerQueue | None = None
 
     # --- heads ---
 
@@ -131,6 +132,12 @@ class DirectRequests:
         self.service.http_counts.end("POST", head.call.route, str(status), seconds)
         log_request("POST", head.path, status, num_bytes, seconds, exchange.id)
 
+    def answers(self) -> _core.AnswerQueue:
+        """Return the queue of the event loop."""
+        if self._answers is None:
+            self._answers = answers_of(asyncio.get_running_loop())
+        return self._answers
+
     def _set_timer(self, seconds: float) -> None:
         # One for all requests: it is set anew when it has run out, not for each.
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
@@ -173,10 +180,10 @@ class Exchange:
             return False
         self._enter()
         self._asked, self._end = begun
-        answers = answers_of(asyncio.get_running_loop())
+        direct = self._direct
         try:
-            pipe = self._direct.service.pipe
-            self._request = pipe.start(self._asked, self._on_done, answers, node=self.head.call.node)
+            pipe = direct.service.pipe
+            self._request = pipe.start(self._asked, self._on_done, direct.answers(), node=self.head.call.node)
         except Exception as error:
             self.fail(error)
         return True
