@@ -93,7 +93,7 @@ class DirectRequests:
     def learn(self, data: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         """Keep the head of a request if it is good for this way. The parser took `data` for one request."""
         call = self._calls.get(target)
-        if call is None or not data.startswith(b"POST "):
+        if call is None or not data.startswith(b"POST " + target + b" HTTP/1.1\r\n"):
             return
         size = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
         text = data[:size]

@@ -38,6 +38,7 @@ class Protocol(HttpToolsProtocol):
         self.is_in_body = False
         self.head_bytes = 0  # of the present request, as far as they are known
         self.num_begun = 0  # requests
+        self.num_complete = 0
         self.refusal: ServeError | None = None
         self.exchange: Exchange | None = None  # the request that goes the direct way now
         self.held = b""  # what came meanwhile
@@ -68,9 +69,10 @@ class Protocol(HttpToolsProtocol):
             if self.head_timer is not None:
                 self._unset_head_timer()
             return
-        num_before = self.num_begun
+        num_begun, num_complete = self.num_begun, self.num_complete
         self._parse(data)
-        if can_be_new and self.num_begun == num_before + 1 and not self.is_in_head and not self.is_in_body:
+        is_one = self.num_begun == num_begun + 1 and self.num_complete == num_complete + 1
+        if can_be_new and is_one:
             self.direct.learn(data, self.url, self.headers)
 
     def _parse(self, data: bytes) -> None:
@@ -135,6 +137,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.is_in_body = False
+        self.num_complete += 1
         super().on_message_complete()
 
     # --- refusals ---

@@ -121,6 +121,14 @@ def test_a_last_request_closes_the_connection_each_time(serve: Any, taken: list[
     assert taken == []
 
 
+def test_the_old_version_of_http_closes_the_connection_each_time(serve: Any, taken: list[str]) -> None:
+    served = serve("Identity")
+    for _ in range(3):
+        data = post("/v1/pipeline", b"x").replace(b"HTTP/1.1", b"HTTP/1.0")
+        assert answers_of(served.exchange(data)) == [200]
+    assert taken == []
+
+
 def test_every_connection_profits_from_what_one_has_taught(serve: Any, taken: list[str]) -> None:
     served = serve("Identity")
     for _ in range(3):

@@ -108,6 +108,14 @@ def test_a_body_that_is_too_large_stays_refused(serve: Any, taken: list[str]) ->
     assert len(taken) == 1
 
 
+def test_a_head_that_is_too_large_stays_refused(serve: Any, taken: list[str]) -> None:
+    served = serve("Identity", max_header_bytes=500)
+    for _ in range(3):
+        received = served.exchange(post("/v1/pipeline", b"x", X_Long="a" * 500))
+        assert received.startswith(b"HTTP/1.1 431 ")
+    assert taken == []
+
+
 def test_whoever_runs_at_the_end_is_answered_and_whoever_comes_is_refused(
     serve: Any, probe: Any, eventually: Any
 ) -> None:
