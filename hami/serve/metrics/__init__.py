@@ -15,10 +15,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from ..watched import Watched
-from .http import HttpMetrics
+from .http import HttpCounts, HttpMetrics
 from .nodes import PipelineMetrics
 
-__all__ = ["HttpMetrics", "PipelineMetrics", "router"]
+__all__ = ["HttpCounts", "HttpMetrics", "PipelineMetrics", "router"]
 
 
 class _All(Collector):
