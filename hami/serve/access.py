@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import re
 import secrets
 import time
@@ -71,6 +72,7 @@ class AccessLog:
                     "bytes": num_bytes,
                     "ms": round((time.perf_counter() - start) * 1000, 3),
                     "request_id": id.decode(),
+                    "pid": os.getpid(),
                 }
                 _logger.info("%s", orjson.dumps(line).decode())
 

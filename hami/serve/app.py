@@ -34,6 +34,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Limits, service=service)
     if service.settings.token is not None:
         app.add_middleware(Bearer, service=service, token=service.settings.token)
-    app.add_middleware(metrics.HttpMetrics)
+    app.add_middleware(metrics.HttpMetrics, service=service)
     app.add_middleware(AccessLog)
     return app

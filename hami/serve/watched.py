@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .metrics.http import HttpMetrics
+    from .workers.peers import Peers
 
 
 class Watched(Protocol):
@@ -13,6 +17,12 @@ class Watched(Protocol):
     @property
     def pipe(self) -> Pipeline:
         """The pipeline that answers now."""
+
+    peers: Peers | None
+    """The other workers of the server, where there are some."""
+
+    http_metrics: HttpMetrics | None
+    """What counts the requests of the server, once it does."""
 
     @property
     def name(self) -> str:

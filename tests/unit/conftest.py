@@ -15,6 +15,7 @@ from hami import backend
 
 __all__ = ["clean_registry"]
 
+
 @pytest.fixture(autouse=True)
 def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Answer from the table in fake_core.py, except in a test that asks for the fixture `real_core`."""

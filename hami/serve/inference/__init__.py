@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from ...errors import did_you_mean, quoted
 from ..body import read_body
+from ..health import is_server_ready
 from ..json_values import json_response
 from ..raw_route import described, raw_router
 from ..refusal import ServeError
@@ -44,7 +45,7 @@ def router(service: Service) -> APIRouter:
 
     async def ready(request: Request) -> Response:
         """Tell whether requests are answered: 200, or 503."""
-        is_ready = service.is_ready()
+        is_ready = await is_server_ready(service)
         return json_response({"ready": is_ready}, 200 if is_ready else 503)
 
     async def server(request: Request) -> Response:
@@ -58,7 +59,7 @@ def router(service: Service) -> APIRouter:
     async def model_ready(request: Request) -> Response:
         """Tell whether a model answers: 200, or 503."""
         model = _find(models, request)
-        is_ready = service.is_ready()
+        is_ready = await is_server_ready(service)
         return json_response({"name": model.name, "ready": is_ready}, 200 if is_ready else 503)
 
     async def infer(request: Request) -> Response:

@@ -15,6 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..watched import Watched
+
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the time from a request to the end of its answer."""
 
@@ -35,8 +37,10 @@ class HttpMetrics(Collector):
     declared (`/v1/nodes/{node}`), so that no caller can invent names; what no route matches is `unmatched`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, service: Watched | None = None) -> None:
         self._app = app
+        if service is not None:
+            service.http_metrics = self
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str, str], _Line] = {}
         self._num_open = 0
