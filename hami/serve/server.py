@@ -65,6 +65,8 @@ def run(source: Any, settings: Settings, log_level: str) -> None:
 class Server(uvicorn.Server):
     """uvicorn around one service; `on_ready` gets the address once it listens."""
 
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+
     def __init__(self, service: Service, on_ready: Callable[[str], None]) -> None:
         settings = service.settings
         super().__init__(
@@ -145,12 +147,12 @@ class Server(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self.signals:
             loop.add_signal_handler(number, self._on_signal, number)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in self.signals:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self, number: int) -> None:

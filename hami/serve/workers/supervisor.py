@@ -35,7 +35,7 @@ _STEADY_S = 10.0
 """A worker that was ready for so long and dies is no one that cannot live."""
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_GRACE_S = 5.0
+_GRACE_S = 3.0
 """How long a worker may take to end beyond `drain_s`."""
 
 
@@ -56,6 +56,11 @@ def supervise(
     Returns whether all of them ended by themselves. Raises StartError.
     """
     return uvloop.run(Supervisor(source, settings, log_level, listener).run(on_ready))
+
+
+def next_pause(pause_s: float) -> float:
+    """Return the pause before the start after the next one."""
+    return min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
 
 
 class Supervisor:
@@ -118,7 +123,7 @@ class Supervisor:
             _logger.warning("worker %d %s, a new one starts %s%s", slot.number, slot.state, when, reason)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
-            pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
+            pause_s = next_pause(pause_s)
 
     def _is_hopeless(self) -> bool:
         return all(slot.has_failed for slot in self._slots)

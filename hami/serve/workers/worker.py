@@ -21,7 +21,7 @@ from .messages import Failed, Line, Question, Ready, Start, Stop, Told, receive_
 from .peers import Peers
 
 _PR_SET_PDEATHSIG = 1
-_GRACE_S = 5
+_GRACE_S = 3
 """How long an orphan may take beyond `drain_s`."""
 
 
@@ -95,7 +95,9 @@ async def _obey(server: WorkerServer, peers: Peers, line: Line) -> None:
 
 
 class WorkerServer(Server):
-    """The server of one worker. A signal to it alone takes it out, while the others go on."""
+    """The server of one worker. SIGTERM to it alone takes it out, while the others go on."""
+
+    signals = (signal.SIGTERM,)
 
     def on_first_signal(self) -> None:
         """Accept no more, and end once those who are connected have their answers."""
