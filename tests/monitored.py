@@ -39,7 +39,7 @@ class Served:
     name: str = "demo"
     settings: Any = field(default_factory=lambda: SimpleNamespace(show_errors=True))
     peers: Any = None
-    http_metrics: Any = None
+    http_counts: Any = None
 
 
 @dataclass

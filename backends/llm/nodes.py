@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hami.backend import Backend, param, register
+from hami.backend import Backend, data_of, param, register
 from hami.errors import RequestError
 from hami.params import ParamSlot
 
@@ -190,8 +190,8 @@ class Tokenize(_KnowsTokens):
 
     def forward(self, batch: list[dict[str, Any]]) -> None:
         for item in batch:
-            data = item["data"]
             try:
+                data = data_of(item)
                 encode = self._tokenizer.encode if isinstance(data, str) else self._tokenizer.encode_chat
                 item["result"] = encode(data)
             except Exception as error:
@@ -208,7 +208,7 @@ class Detokenize(_KnowsTokens):
         for item in batch:
             try:
                 item["result"] = self._tokenizer.decode(
-                    item["data"], skip_special_tokens=self.skip_special_tokens, continues=True
+                    data_of(item), skip_special_tokens=self.skip_special_tokens, continues=True
                 )
             except Exception as error:
                 item["error"] = error

@@ -27,7 +27,7 @@ class Service:
         self.name = name
         self.settings = settings or Settings()
         self.peers: Peers | None = None  # the other workers, where there are some
-        self.http_metrics: HttpMetrics | None = None
+        self.http_counts: HttpMetrics | None = None
         self.is_draining = False
         self.num_running = 0
         self._is_idle = asyncio.Event()

@@ -21,7 +21,7 @@ class Watched(Protocol):
     peers: Peers | None
     """The other workers of the server, where there are some."""
 
-    http_metrics: HttpMetrics | None
+    http_counts: HttpMetrics | None
     """What counts the requests of the server, once it does."""
 
     @property

@@ -73,13 +73,14 @@ def router(service: Service) -> APIRouter:
 
     add("/v2", server, {_JSON: description.SERVER})
     add("/v2/health/live", live, {_JSON: description.LIVE})
-    add("/v2/health/ready", ready, {_JSON: description.READY})
+    add("/v2/health/ready", ready, {_JSON: description.READY}, unready={_JSON: description.READY})
     for path, names in (
         ("/v2/models/{model}", _MODEL_PATH),
         ("/v2/models/{model}/versions/{version}", {**_MODEL_PATH, "version": f"`{VERSION}`, the only one"}),
     ):
         add(path, model_metadata, {_JSON: description.MODEL}, in_path=names)
-        add(f"{path}/ready", model_ready, {_JSON: description.MODEL_READY}, in_path=names)
+        unready = {_JSON: description.MODEL_READY}
+        add(f"{path}/ready", model_ready, {_JSON: description.MODEL_READY}, in_path=names, unready=unready)
         add(
             f"{path}/infer",
             infer,

@@ -7,6 +7,7 @@ more. `HttpMetrics` counts what passes through HTTP, once the app has added it a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from ..health import TOPIC as HEALTH
 from ..health import health_of
+from ..raw_route import ERROR_RESPONSE
 from ..watched import Watched
 from .http import HttpMetrics
 from .nodes import PipelineMetrics
@@ -25,6 +27,28 @@ from .workers import of_all
 __all__ = ["HttpMetrics", "PipelineMetrics", "router"]
 
 _TOPIC = "metrics"
+
+_TEXT = {"schema": {"type": "string"}}
+_METRICS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The figures.",
+        "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
+    },
+    "default": ERROR_RESPONSE,
+}
+_STATUS = {
+    "type": "object",
+    "required": ["status", "problems"],
+    "properties": {
+        "status": {"type": "string", "enum": ["ok", "degraded", "failing"]},
+        "problems": {"type": "array", "items": {"type": "string"}},
+    },
+}
+_HEALTH: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It answers.", "content": {"application/json": {"schema": _STATUS}}},
+    503: {"description": "It has problems.", "content": {"application/json": {"schema": _STATUS}}},
+    "default": ERROR_RESPONSE,
+}
 
 
 class _Found(Collector):
@@ -46,10 +70,10 @@ def router(service: Watched) -> APIRouter:
         return [*nodes.collect(), *(() if http is None else http.collect())]
 
     if service.peers is not None:
-        service.peers.tell(_TOPIC, lambda: own(service.http_metrics))
+        service.peers.tell(_TOPIC, lambda: own(service.http_counts))
         service.peers.tell(HEALTH, lambda: service.pipe.problems())
 
-    @routes.get("/metrics", response_class=Response)
+    @routes.get("/metrics", response_class=Response, responses=_METRICS)
     async def metrics(request: Request) -> Response:
         """Return all figures in Prometheus' text format, or as OpenMetrics if that is asked for."""
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -65,7 +89,7 @@ def router(service: Watched) -> APIRouter:
         content = await run_in_threadpool(text)
         return Response(content, headers={"content-type": content_type})
 
-    @routes.get("/health")
+    @routes.get("/health", responses=_HEALTH)
     async def health() -> JSONResponse:
         """Return `status` and `problems` in words.
 

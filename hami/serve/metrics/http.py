@@ -20,7 +20,7 @@ from ..watched import Watched
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the time from a request to the end of its answer."""
 
-_KEY = "hami.http_metrics"
+_KEY = "hami.http_counts"
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -40,7 +40,7 @@ class HttpMetrics(Collector):
     def __init__(self, app: ASGIApp, service: Watched | None = None) -> None:
         self._app = app
         if service is not None:
-            service.http_metrics = self
+            service.http_counts = self
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str, str], _Line] = {}
         self._num_open = 0
