@@ -1,4 +1,4 @@
-"""What is wrong with a request is told as its caller's mistake, and never as a failure inside, by every backend."""
+"""What is wrong with a request is its caller's mistake, and never a failure inside, for every backend."""
 
 from __future__ import annotations
 
