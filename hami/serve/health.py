@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fastapi.concurrency import run_in_threadpool
 
-from .service import Service
 from .watched import Watched
 from .workers.messages import Member
 from .workers.slot import RUNNING
+
+if TYPE_CHECKING:
+    from .service import Service
 
 TOPIC = "health"
 
