@@ -7,9 +7,10 @@ VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTH
 BENCHMARKS ?= inprocess fairness batching growth memory scaling ocr llm_scheduling
 COMPARED ?= inprocess fairness batching
 FREE_THREADED ?= python3.13t
+TRITON_PYTHON ?= /usr/bin/python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare asan tsan free-threaded chaos fuzz fuzz-serve docs wheels clean
+.PHONY: help setup demo test lint format bench bench-compare bench-http asan tsan free-threaded chaos fuzz fuzz-serve docs wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -51,6 +52,11 @@ bench-compare: setup  ## the same beside peers, which get environments of their 
 		$(VENV)/bin/python benchmarks/$$name.py --omniback .peers/omniback/bin/python \
 			--json benchmarks/results/$$name.jsonl || exit 1; \
 	done
+
+bench-http: setup  ## `hami serve` beside other servers (needs wrk; TRITON_PYTHON: a Python 3.11.0 to 3.11.5)
+	@mkdir -p benchmarks/results
+	@tools/server_environments.sh .peers $(VENV) $(PYTHON) $(TRITON_PYTHON)
+	@$(VENV)/bin/python benchmarks/serving.py --peers .peers --json benchmarks/results/serving.jsonl
 
 asan: setup  ## run the tests with AddressSanitizer
 	@tools/sanitize.sh $(VENV) address

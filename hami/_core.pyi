@@ -38,6 +38,13 @@ class Reply:
     def finish(self) -> bool: ...
     def fail(self, error: BaseException) -> bool: ...
 
+class AnswerQueue:
+    """The answers for one event loop."""
+
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def deliver(self) -> None: ...
+
 class Pipeline:
     """A running plan."""
 
@@ -53,6 +60,7 @@ class Pipeline:
         on_done: Callable[[BaseException | None], None],
         is_streamed: bool = False,
         node: str | None = None,
+        queue: AnswerQueue | None = None,
     ) -> Request: ...
     def _submit_many(
         self, requests: list[dict[str, Any]], on_done: list[Callable[[BaseException | None], None]]

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _core
+from .answers import answers_of
 from .engine import NodePorts
 from .errors import Cancelled, RequestError
 from .event import Event
@@ -189,8 +190,42 @@ class Pipeline(_core.Pipeline):
 
         `node`: as in `submit`.
         """
+        loop = asyncio.get_running_loop()
+        answers = answers_of(loop)
+        answered: asyncio.Future[Dict] = loop.create_future()
+
+        def on_done(error: BaseException | None) -> None:
+            if answered.done() or loop.is_closed():
+                return  # nobody waits any more
+            if isinstance(error, Cancelled):
+                answered.cancel()
+            elif error is None:
+                answered.set_result(request)
+            else:
+                answered.set_exception(_fit_for_await(error))
+
+        running = self.start(request, on_done, answers, node=node)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            running.cancel()
+            answers.deliver()  # so that its dict is free again
+            raise
+
+    def start(
+        self,
+        request: Dict,
+        on_done: Callable[[BaseException | None], None],
+        answers: _core.AnswerQueue,
+        *,
+        node: str | None = None,
+    ) -> _core.Request:
+        """Start one dict, and call `on_done(error)` through a queue of answers once it has ended.
+
+        Raises QueueFull, RequestError or Closed at once. `node`: as in `submit`.
+        """
         _refuse_event(request)
-        return await asyncio.wrap_future(self._start(request, _fit_for_await, node=node))
+        return self._submit(request, on_done, False, node, answers)
 
     def ports(self) -> dict[str, NodePorts]:
         """Return what each node takes and gives, by its name, in the order of the graph."""

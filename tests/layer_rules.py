@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "process": {"backend", "config", "errors", "_core"},
     "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},
     "drawing": {"plan", "parser"},
+    "answers": {"_core"},
     "stream": {"errors", "_core"},
     "pipeline": {
         "plan",
@@ -62,6 +63,7 @@ MAY_IMPORT = {
         "backend",
         "engine",
         "event",
+        "answers",
         "stream",
         "tensors",
         "trace",

@@ -3,18 +3,16 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
+#include "bind/answers.h"
 #include "bind/caller_turn.h"
 #include "bind/convert.h"
 #include "bind/errors.h"
 #include "bind/fork_guard.h"
-#include "bind/free_threading.h"
 #include "bind/gil.h"
 #include "bind/method.h"
 #include "bind/owned.h"
@@ -36,21 +34,6 @@ Duration to_duration(double seconds) {
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::min(std::max(seconds, 0.0), kMost)));
 }
-
-class PipelineObject;
-
-// Ends the Python side of a request that nobody waits for: merges, then calls back.
-class Callback final : public Completion {
- public:
-  Callback(std::shared_ptr<PipelineObject> owner, PyObject* dict, PyObject* on_done)
-      : owner_(std::move(owner)), dict_(hold(dict)), on_done_(hold(on_done)) {}
-  void on_answered(Request& request) noexcept override;
-
- private:
-  std::shared_ptr<PipelineObject> owner_;
-  Ref<PyHandle> dict_;
-  Ref<PyHandle> on_done_;
-};
 
 class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
  public:
@@ -80,7 +63,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     check_is_dict(dict);
     drain_released();
     check_is_not_in_child();
-    const std::exception_ptr refusal = error_of([&] { claim(dict); });
+    const std::exception_ptr refusal = error_of([&] { in_flight_.claim(dict); });
     if (refusal != nullptr) raise(refusal);
     Ref<Request> request;
     const std::exception_ptr error = error_of([&] {
@@ -91,7 +74,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       pipeline_->submit({&request, 1});
     });
     if (error != nullptr) {
-      forget(dict);
+      in_flight_.forget(dict);
       raise(error);
     }
     const bool ran_in_place = request->answered.is_set();
@@ -122,7 +105,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed,
-                       const std::optional<std::string>& node) {
+                       const std::optional<std::string>& node, const AnswerQueueObject* queue) {
     check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
     std::optional<int> only_node;
@@ -130,7 +113,9 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       if (node) only_node = pipeline_->find_node(*node);
     });
     if (error != nullptr) raise(error);
-    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node)[0]);
+    const auto answers = queue == nullptr ? nullptr : queue->queue();
+    return RequestObject(
+        submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers)[0]);
   }
 
   // All of them, or an error and none; `on_done` holds one function for each.
@@ -139,7 +124,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     for (py::handle dict : held) check_is_dict(dict.ptr());
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
-    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {})) {
+    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {}, {})) {
       objects.append(RequestObject(std::move(request)));
     }
     return objects;
@@ -171,11 +156,6 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
   py::list ports() const { return ports_of(*pipeline_); }
 
-  void forget(PyObject* dict) {
-    const std::lock_guard lock(in_flight_mutex_);
-    in_flight_.erase(dict);
-  }
-
   static void check_is_dict(PyObject* object) {
     if (PyDict_Check(object)) return;
     raise(Error(ErrorKind::kRequest, "request-type",
@@ -190,13 +170,6 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     if (is_in_child()) raise(ForkGuard::error());
   }
 
-  void claim(PyObject* dict) {
-    const std::lock_guard lock(in_flight_mutex_);
-    if (in_flight_.insert(dict).second) return;
-    throw Error(ErrorKind::kRequest, "request-in-flight", "this dict is in a pipeline already",
-                "wait for its answer, or submit a copy");
-  }
-
   // submit: one request for each dict, or an error and no dict claimed.
   std::vector<Ref<Request>> read(const py::sequence& dicts, std::optional<int> only_node = {}) {
     drain_released();
@@ -205,13 +178,13 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     size_t num_claimed = 0;
     const auto error = error_of([&] {
       for (py::handle dict : dicts) {
-        claim(dict.ptr());
+        in_flight_.claim(dict.ptr());
         ++num_claimed;
         requests.push_back(read_request(pipeline_, dict.ptr(), only_node));
       }
     });
     if (error == nullptr) return requests;
-    for (size_t i = 0; i < num_claimed; ++i) forget(py::object(dicts[i]).ptr());
+    for (size_t i = 0; i < num_claimed; ++i) in_flight_.forget(py::object(dicts[i]).ptr());
     raise(error);
   }
 
@@ -221,17 +194,21 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   void start(const py::tuple& dicts, Submit submit) {
     const std::exception_ptr error = error_of(submit);
     if (error == nullptr) return;
-    for (py::handle dict : dicts) forget(dict.ptr());
+    for (py::handle dict : dicts) in_flight_.forget(dict.ptr());
     raise(error);
   }
 
   std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done,
-                                       bool is_streamed, std::optional<int> only_node) {
+                                       bool is_streamed, std::optional<int> only_node,
+                                       const std::shared_ptr<AnswerQueue>& queue) {
+    const std::shared_ptr<DictsInFlight> in_flight(shared_from_this(), &in_flight_);
     auto requests = read(dicts, only_node);
     for (size_t i = 0; i < requests.size(); ++i) {
       if (is_streamed) requests[i]->stream = make_ref<ResultStream>();
-      requests[i]->completion = std::make_shared<Callback>(
-          shared_from_this(), py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr());
+      // A loop gets the answer through its queue anyway, and is spared two changes of threads.
+      requests[i]->may_run_inline = queue != nullptr && requests[i]->deadline == TimePoint::max();
+      requests[i]->completion = std::make_shared<AnswerCallback>(
+          in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue);
     }
     start(dicts, [&] { pipeline_->submit(requests); });
     return requests;
@@ -277,7 +254,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     drain_released();
     std::exception_ptr error = request.error;
     if (error == nullptr) error = error_of([&] { write_output(request, dict); });
-    forget(dict);
+    in_flight_.forget(dict);
     return error == nullptr ? py::object() : failure_of(request, error);
   }
 
@@ -301,30 +278,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   std::shared_ptr<Pipeline> pipeline_;
   const ForkGuard birth_;
-  GilMutex in_flight_mutex_;
-  std::unordered_set<PyObject*> in_flight_;  // dicts of open requests
+  DictsInFlight in_flight_;
 };
 
 thread_local TimePoint PipelineObject::last_sleep;
-
-void Callback::on_answered(Request& request) noexcept {
-  const GilAcquire gil;
-  std::exception_ptr failure = request.error;
-  if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
-  owner_->forget(dict_->get());
-  Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
-  // When it cannot be made, whatever kept it from being made is the answer: there must be one.
-  if (!error) error = Owned(take_exception());
-  if (request.error != nullptr) report_failure(error.get(), request.site);
-  PyObject* const args[] = {error.get()};
-  const Owned returned(call_python(on_done_->get(), args, 1));
-  // Nobody is there to catch what a callback raises.
-  if (!returned) survive_finalization([&] { PyErr_WriteUnraisable(on_done_->get()); });
-  // The request may outlive its answer in the caller's hands; the future must not outlive it there.
-  dict_ = nullptr;
-  on_done_ = nullptr;
-  owner_ = nullptr;
-}
 
 bool has_event(PyObject* dict) {
   const Owned event = find_in(dict, checked(key_object(keys::event)).get());
@@ -368,13 +325,15 @@ PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
 void define_pipeline(py::module_& module) {
   ForkGuard::watch();
   define_request(module);
+  define_answer_queue(module);
   const auto set_call = [](PyHeapTypeObject* type) { type->ht_type.tp_call = call_pipeline; };
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
       module, "Pipeline", py::custom_type_setup(set_call), "A running plan.")
       .def(py::init<const py::dict&>(), py::arg("plan"))
       .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
       .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
-           py::arg("is_streamed") = false, py::arg("node") = py::none())
+           py::arg("is_streamed") = false, py::arg("node") = py::none(),
+           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr))
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hmac
 import logging
 import os
+import random
 import re
-import secrets
 import time
 
 import orjson
@@ -33,6 +33,32 @@ def header_of(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
+def given_id(header: bytes | None) -> bytes | None:
+    """Return the id that a client gave its request, None unless that is a plain word."""
+    return header if header is not None and _GOOD_ID.fullmatch(header) else None
+
+
+def new_id() -> bytes:
+    """Return an id for a request without one: a name, not a secret."""
+    return b"%016x" % random.getrandbits(64)
+
+
+def log_request(method: str, path: str, status: int, num_bytes: int, seconds: float, id: bytes) -> None:
+    """Write the line of one request; `path` is without percent signs."""
+    if not _logger.isEnabledFor(logging.INFO):
+        return
+    line = {
+        "method": method,
+        "path": path,
+        "status": status,
+        "bytes": num_bytes,
+        "ms": round(seconds * 1000, 3),
+        "request_id": id.decode(),
+        "pid": os.getpid(),
+    }
+    _logger.info("%s", orjson.dumps(line).decode())
+
+
 class AccessLog:
     """Gives every request an id and a line in the log `hami.access`, as JSON.
 
@@ -47,8 +73,7 @@ class AccessLog:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         start = time.perf_counter()
-        given = header_of(scope, b"x-request-id")
-        id = given if given is not None and _GOOD_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        id = given_id(header_of(scope, b"x-request-id")) or new_id()
         scope.setdefault("state", {})["request_id"] = id.decode()
         status, num_bytes = 499, 0
 
@@ -64,21 +89,27 @@ class AccessLog:
         try:
             await self.app(scope, receive, send_counted)
         finally:
-            if _logger.isEnabledFor(logging.INFO):
-                line = {
-                    "method": scope["method"],
-                    "path": scope["path"],
-                    "status": status,
-                    "bytes": num_bytes,
-                    "ms": round((time.perf_counter() - start) * 1000, 3),
-                    "request_id": id.decode(),
-                    "pid": os.getpid(),
-                }
-                _logger.info("%s", orjson.dumps(line).decode())
+            seconds = time.perf_counter() - start
+            log_request(scope["method"], scope["path"], status, num_bytes, seconds, id)
 
 
 def _needs_no_token(path: str) -> bool:
     return path in HEALTH_PATHS or path == _PAGE or path.startswith(_FILES_OF_PAGE)
+
+
+class Admission:
+    """Who may come in: whoever brings the token, or everybody where there is none."""
+
+    def __init__(self, token: str | None) -> None:
+        self.expected = None if token is None else b"Bearer " + token.encode()
+
+    def admits(self, authorization: bytes | None) -> bool:
+        """Tell whether a request with this header may come in."""
+        if self.expected is None:
+            return True
+        scheme, _, token = (authorization or b"").partition(b" ")
+        # In a time that does not depend on how much of it is right.
+        return hmac.compare_digest(scheme.capitalize() + b" " + token.strip(), self.expected)
 
 
 class Bearer:
@@ -87,10 +118,12 @@ class Bearer:
     def __init__(self, app: ASGIApp, service: Service, token: str) -> None:
         self.app = app
         self.settings = service.settings
-        self.expected = b"Bearer " + token.encode()
+        self.admission = Admission(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _needs_no_token(scope["path"]) or self._is_admitted(scope):
+        if scope["type"] != "http" or _needs_no_token(scope["path"]):
+            return await self.app(scope, receive, send)
+        if self.admission.admits(header_of(scope, b"authorization")):
             return await self.app(scope, receive, send)
         refusal = ServeError(
             "this server wants a token",
@@ -100,9 +133,3 @@ class Bearer:
             headers={"WWW-Authenticate": "Bearer"},
         )
         await error_response(refusal, self.settings)(scope, receive, send)
-
-    def _is_admitted(self, scope: Scope) -> bool:
-        given = header_of(scope, b"authorization") or b""
-        scheme, _, token = given.partition(b" ")
-        # In a time that does not depend on how much of it is right.
-        return hmac.compare_digest(scheme.capitalize() + b" " + token.strip(), self.expected)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 
 from . import errors, inference, metrics, openai, rest, ui
 from .access import AccessLog, Bearer
+from .direct import Call
 from .limits import Limits
 from .service import Service
 
@@ -20,6 +21,11 @@ _ROUTERS: tuple[Callable[[Service], APIRouter], ...] = (
     metrics.router,
     ui.router,
 )
+
+
+def direct_calls(service: Service) -> dict[bytes, Call]:
+    """Return the calls that a server may make without the application, by the target of their request."""
+    return {**rest.direct_calls(service), **inference.direct_calls(service)}
 
 
 def create_app(service: Service) -> FastAPI:
@@ -34,6 +40,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Limits, service=service)
     if service.settings.token is not None:
         app.add_middleware(Bearer, service=service, token=service.settings.token)
-    app.add_middleware(metrics.HttpMetrics, service=service)
+    app.add_middleware(metrics.HttpMetrics, counts=service.http_counts)
     app.add_middleware(AccessLog)
     return app

@@ -26,6 +26,10 @@ NUMBERS = {
     "FP64": "float64",
 }
 OF_DTYPE = {dtype: datatype for datatype, dtype in NUMBERS.items()}
+# Of arrays that numpy knows and that lie in the order of the wire: the name of a type is slow to make.
+_OF_NATIVE = {
+    np.dtype(dtype).newbyteorder("<"): datatype for datatype, dtype in NUMBERS.items() if datatype != BF16
+}
 
 
 def to_array(value: Any) -> tuple[str, np.ndarray[Any, Any]] | None:
@@ -33,7 +37,9 @@ def to_array(value: Any) -> tuple[str, np.ndarray[Any, Any]] | None:
 
     The array is contiguous, in memory of the host. Of BF16 it holds the bits, as uint16.
     """
-    if not isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, _core.Tensor) and value.dtype != "bfloat16":
+        value = np.from_dlpack(value)
+    elif not isinstance(value, (np.ndarray, np.generic)):
         if not hasattr(value, "__dlpack__"):
             return None
         if hasattr(value, "detach"):  # torch
@@ -43,6 +49,9 @@ def to_array(value: Any) -> tuple[str, np.ndarray[Any, Any]] | None:
             return BF16, np.ascontiguousarray(value)
         value = np.from_dlpack(value)
     array = np.asarray(value)
+    datatype = _OF_NATIVE.get(array.dtype)
+    if datatype is not None and array.flags.c_contiguous:
+        return datatype, array
     if array.dtype.name == "bfloat16":  # of the package ml_dtypes
         return BF16, np.ascontiguousarray(array).view(np.uint16)
     datatype = OF_DTYPE.get(array.dtype.name)

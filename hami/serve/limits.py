@@ -15,6 +15,14 @@ from .access import HEALTH_PATHS, header_of
 from .errors import error_response
 from .refusal import ServeError
 from .service import Service
+from .settings import Settings
+
+
+def late_answer(settings: Settings) -> ServeError:
+    """Return the error for an answer that took too long."""
+    help = "send less at a time, or start the server with a larger `--timeout`"
+    message = f"the answer was not there after {settings.timeout_s:g} s"
+    return ServeError(message, status=504, code="serve-timeout", help=help)
 
 
 class Limits:
@@ -27,8 +35,11 @@ class Limits:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
             return await self.app(scope, receive, send)
-        with self.service.running():
+        self.service.begin()
+        try:
             await _Exchange(self.app, self.service, scope, receive, send).run()
+        finally:
+            self.service.end()
 
 
 class _Exchange:
@@ -149,13 +160,10 @@ class _Exchange:
         )
 
     def _lateness(self) -> ServeError:
-        seconds = f"{self.settings.timeout_s:g} s"
         if self.is_body_complete:
-            help = "send less at a time, or start the server with a larger `--timeout`"
-            message = f"the answer was not there after {seconds}"
-            return ServeError(message, status=504, code="serve-timeout", help=help)
+            return late_answer(self.settings)
         help = "send it faster, or start the server with a larger `--timeout`"
-        message = f"the request was not complete after {seconds}"
+        message = f"the request was not complete after {self.settings.timeout_s:g} s"
         headers = {"Connection": "close"}
         return ServeError(message, status=408, code="serve-slow-body", help=help, headers=headers)
 

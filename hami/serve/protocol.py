@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from .direct import DirectRequests, Exchange
 from .errors import error_response
 from .pipelining import PatientFlow
 from .refusal import ServeError
@@ -24,11 +25,12 @@ class Protocol(HttpToolsProtocol):
     """One connection of a server with these settings; `bound_by` makes the class."""
 
     settings: ClassVar[Settings] = Settings()
+    direct: ClassVar[DirectRequests]
 
     @classmethod
-    def bound_by(cls, settings: Settings) -> type[Protocol]:
-        """Return the protocol with the bounds of `settings`."""
-        return type(cls.__name__, (cls,), {"settings": settings})
+    def of(cls, direct: DirectRequests) -> type[Protocol]:
+        """Return the protocol of a server, with the bounds of its settings."""
+        return type(cls.__name__, (cls,), {"settings": direct.service.settings, "direct": direct})
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,6 +41,11 @@ class Protocol(HttpToolsProtocol):
         self.num_begun = 0  # requests
         self.refusal: ServeError | None = None
         self.running: RequestResponseCycle | None = None  # whose answer is due
+        self.exchange: Exchange | None = None  # the request that goes the direct way now
+        self.held = b""  # what came meanwhile
+        self.idle_since_s = 0.0
+        self.closes_after_answer = False
+        self._headers: tuple[Any, bytes] = (None, b"")
 
     # --- the connection ---
 
@@ -49,6 +56,9 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unset_head_timer()
+        if self.exchange is not None:
+            self.exchange.leave()
+            self.exchange = None
         super().connection_lost(exc)
         # uvicorn tells the last request that came, which may still wait for its turn.
         if self.running is not None and not self.running.response_complete:
@@ -56,6 +66,21 @@ class Protocol(HttpToolsProtocol):
             self.running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
+        if self.exchange is not None:
+            self.held += data
+            self.flow.pause_reading()
+            return
+        can_be_new = not self.is_in_head and not self.is_in_body and self._open_cycle() is None
+        if can_be_new and not self.flow.write_paused and self.direct.begin(data, self):
+            if self.head_timer is not None:
+                self._unset_head_timer()
+            return
+        num_before = self.num_begun
+        self._parse(data)
+        if can_be_new and self.num_begun == num_before + 1 and not self.is_in_head and not self.is_in_body:
+            self.direct.learn(data, self.url, self.headers)
+
+    def _parse(self, data: bytes) -> None:
         was_in_head, was_in_body, num_before = self.is_in_head, self.is_in_body, self.num_begun
         super().data_received(data)
         # A head that is not complete: the parser holds all of it, and tells of whole headers only.
@@ -64,6 +89,33 @@ class Protocol(HttpToolsProtocol):
             self.head_bytes += len(data)
             if self.head_bytes > self.settings.max_header_bytes:
                 self._refuse(self._large_head())
+
+    def shutdown(self) -> None:
+        self.closes_after_answer = True
+        if self.exchange is None:
+            super().shutdown()
+
+    # --- for an exchange ---
+
+    def common_headers(self) -> bytes:
+        """Return the lines that every answer has: those of uvicorn, which change once a second."""
+        present = self.server_state.default_headers
+        if present is not self._headers[0]:
+            self._headers = (present, b"".join(b"%b: %b\r\n" % header for header in present))
+        return self._headers[1]
+
+    def send_answer(self, data: bytes) -> None:
+        """Send a whole answer, and go on with what came meanwhile."""
+        self.server_state.total_requests += 1
+        self.transport.write(data)
+        if self.closes_after_answer:
+            self.transport.close()
+            return
+        self._note_idle()
+        if self.held:
+            held, self.held = self.held, b""
+            self.flow.resume_reading()
+            self.data_received(held)
 
     # --- what the parser tells ---
 
@@ -177,12 +229,28 @@ class Protocol(HttpToolsProtocol):
         help = "send it faster, or start the server with a larger `--timeout`"
         self._refuse(ServeError(message, status=408, code="serve-slow-head", help=help))
 
+    def _note_idle(self) -> None:
+        self.idle_since_s = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._set_keep_alive(self.timeout_keep_alive)
+
+    def _set_keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, unless the connection was used meanwhile: direct requests leave the timer as it is."""
+        left_s = self.idle_since_s + self.timeout_keep_alive - self.loop.time()
+        if self.exchange is not None or left_s > 0:
+            self._set_keep_alive(max(left_s, self.timeout_keep_alive / 10))
+        else:
+            super().timeout_keep_alive_handler()
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self.flow.resume_reading()  # the last one that waited may have got its turn
         if self.is_in_body and self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
-            self.timeout_keep_alive_task = self.loop.call_later(_LINGER_S, self.timeout_keep_alive_handler)
+            self._set_keep_alive(_LINGER_S)
 
     def _unset_keepalive_if_required(self) -> None:
         # More of a body that nobody wants does not lengthen the connection's life.

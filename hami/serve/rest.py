@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from ..errors import did_you_mean, quoted
+from .answer import BYTES, JSON, Answer
 from .body import read_body
-from .json_values import json_response, read_json
+from .direct import Begin, Call
+from .json_values import read_json, write_json
 from .raw_route import described, raw_router
 from .refusal import ServeError
 from .service import Service
 
 _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+# A browser must not take bytes that somebody sent for a page.
+_NO_PAGE = (("X-Content-Type-Options", "nosniff"),)
 _BYTES = {"type": "string", "format": "binary"}
 _BODY = {
     "application/json": {
@@ -62,34 +68,59 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
+def direct_calls(service: Service) -> dict[bytes, Call]:
+    """Return the calls of these routes by their targets."""
+
+    def prepare(headers: Mapping[bytes, bytes]) -> Begin | None:
+        kind = kind_of(headers.get(b"content-type", b"").decode("latin-1"))
+        return None if kind in _FORMS else lambda body: (read_keys(kind, body), answer_of)
+
+    nodes = {node.name: f"/v1/nodes/{node.name}" for node in service.pipe.plan.nodes}
+    calls = {
+        path: Call("/v1/nodes/{node}", name, prepare) for name, path in nodes.items() if quote(path) == path
+    }
+    return {
+        path.encode(): call
+        for path, call in {**calls, "/v1/pipeline": Call("/v1/pipeline", None, prepare)}.items()
+    }
+
+
 async def _run(service: Service, request: Request, node: str | None) -> Response:
-    asked = await _read(service, request)
-    finished = await service.pipe.acall({**asked, **_read_query(request)}, node=node)
-    output = request.query_params.get("output", "result")
-    if output not in finished:
-        help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")
-        raise ServeError(f"the request has no key `{output}`", code="serve-unknown-output", help=help)
-    value = finished[output]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        # A browser must not take bytes that somebody sent for a page.
-        headers = {"X-Content-Type-Options": "nosniff"}
-        return Response(bytes(value), headers=headers, media_type="application/octet-stream")
-    return json_response(value)
+    kind = kind_of(request.headers.get("content-type", ""))
+    keys = (
+        await _read_form(request)
+        if kind in _FORMS
+        else read_keys(kind, await read_body(request, service.settings))
+    )
+    finished = await service.pipe.acall({**keys, **_read_query(request)}, node=node)
+    return answer_of(finished, request.query_params.get("output", "result")).response()
 
 
-async def _read(service: Service, request: Request) -> dict[str, Any]:
-    """Return the keys that the body stands for."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in _FORMS:
-        return await _read_form(request)
-    body = await read_body(request, service.settings)
-    if kind != "application/json" and not kind.endswith("+json"):
+def kind_of(content_type: str) -> str:
+    """Return the content type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def read_keys(kind: str, body: bytes) -> dict[str, Any]:
+    """Return the keys that a body stands for, unless it is a form. Raises ServeError."""
+    if kind != JSON and not kind.endswith("+json"):
         return {"data": body}
     keys = read_json(body)
     if isinstance(keys, dict):
         return keys
     help = 'send `{"data": ...}`'
     raise ServeError("the body is no JSON object", code="serve-json", help=help)
+
+
+def answer_of(finished: dict[str, Any], output: str = "result") -> Answer:
+    """Return the value under `output` of a finished request. Raises ServeError."""
+    if output not in finished:
+        help = did_you_mean(output, finished, otherwise=f"there are {quoted(finished)}")
+        raise ServeError(f"the request has no key `{output}`", code="serve-unknown-output", help=help)
+    value = finished[output]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Answer(bytes(value), BYTES, _NO_PAGE)
+    return Answer(write_json(value), JSON)
 
 
 async def _read_form(request: Request) -> dict[str, Any]:

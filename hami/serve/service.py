@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..pipeline import Pipeline, pipe
+from .metrics import HttpCounts
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .metrics.http import HttpMetrics
     from .workers.peers import Peers
 
 
@@ -27,9 +25,9 @@ class Service:
         self.name = name
         self.settings = settings or Settings()
         self.peers: Peers | None = None  # the other workers, where there are some
-        self.http_counts: HttpMetrics | None = None
         self.is_draining = False
         self.num_running = 0
+        self.http_counts = HttpCounts()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -58,17 +56,17 @@ class Service:
         """Take no further requests; those that run go on."""
         self.is_draining = True
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def begin(self) -> None:
         """Count a request as running, so that the end of the server waits for it."""
         self.num_running += 1
-        self._is_idle.clear()
-        try:
-            yield
-        finally:
-            self.num_running -= 1
-            if self.num_running == 0:
-                self._is_idle.set()
+        if self.num_running == 1:
+            self._is_idle.clear()
+
+    def end(self) -> None:
+        """Count it as done."""
+        self.num_running -= 1
+        if self.num_running == 0:
+            self._is_idle.set()
 
     async def idle(self) -> None:
         """Wait until no request runs."""

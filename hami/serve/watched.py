@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from .metrics.http import HttpMetrics
+    from .metrics.http import HttpCounts
     from .workers.peers import Peers
 
 
@@ -21,8 +21,9 @@ class Watched(Protocol):
     peers: Peers | None
     """The other workers of the server, where there are some."""
 
-    http_counts: HttpMetrics | None
-    """What counts the requests of the server, once it does."""
+    @property
+    def http_counts(self) -> HttpCounts | None:
+        """The counts of the server's requests, where it counts."""
 
     @property
     def name(self) -> str:

@@ -17,6 +17,8 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 from serving import Served
 from worker_servers import WorkerServer
 
+from hami.serve import direct
+
 __all__ = ["clean_registry"]
 
 
@@ -101,3 +103,19 @@ def waiting_at() -> Callable[..., int]:
         return int(served.service.pipe.stats()[node]["waiting"])
 
     return count
+
+
+@pytest.fixture
+def taken(monkeypatch: Any) -> list[str]:
+    """The paths of the requests that took the short way, in order."""
+    paths: list[str] = []
+    begin = direct.Exchange.begin
+
+    def begin_and_note(exchange: Any, body: bytes) -> bool:
+        is_taken = begin(exchange, body)
+        if is_taken:
+            paths.append(exchange.head.path)
+        return is_taken
+
+    monkeypatch.setattr(direct.Exchange, "begin", begin_and_note)
+    return paths

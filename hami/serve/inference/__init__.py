@@ -6,13 +6,17 @@ A model is the whole pipeline under the service's name, or a node under its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from importlib import metadata
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
 from ...errors import did_you_mean, quoted
 from ..body import read_body
+from ..direct import Begin, Call
 from ..health import is_server_ready
 from ..json_values import json_response
 from ..raw_route import described, raw_router
@@ -21,7 +25,8 @@ from ..service import Service
 from . import description
 from .models import VERSION, Model, models_of
 from .reading import read_infer_request
-from .writing import infer_response
+from .repeated import Repeated, answer_of
+from .writing import HEADER_SIZE
 
 _JSON = "application/json"
 _BYTES = "application/octet-stream"
@@ -66,10 +71,8 @@ def router(service: Service) -> APIRouter:
         """Run a model."""
         model = _find(models, request)
         body = await read_body(request, service.settings)
-        asked = read_infer_request(body, request.headers.get("inference-header-content-length"))
-        finished = await model.run(service, asked)
-        outputs = model.results(finished, [output.name for output in asked.outputs])
-        return infer_response(model, asked, outputs)
+        asked = read_infer_request(body, request.headers.get(HEADER_SIZE))
+        return answer_of(model, asked, await model.run(service, asked)).response()
 
     add("/v2", server, {_JSON: description.SERVER})
     add("/v2/health/live", live, {_JSON: description.LIVE})
@@ -89,6 +92,23 @@ def router(service: Service) -> APIRouter:
             body={_JSON: description.INFER_REQUEST, _BYTES: description.BINARY},
         )
     return routes
+
+
+def direct_calls(service: Service) -> dict[bytes, Call]:
+    """Return the calls of the models by their targets."""
+    calls = {}
+    for name, model in models_of(service).items():
+        for part in ("", f"/versions/{VERSION}"):
+            path = f"/v2/models/{name}{part}/infer"
+            if quote(path) == path:
+                route = "/v2/models/{model}" + ("/versions/{version}" if part else "") + "/infer"
+                calls[path.encode()] = Call(route, model.node, partial(_prepare, model))
+    return calls
+
+
+def _prepare(model: Model, headers: Mapping[bytes, bytes]) -> Begin:
+    size = headers.get(HEADER_SIZE.lower().encode())
+    return Repeated(model, None if size is None else size.decode("latin-1")).begin
 
 
 def _find(models: dict[str, Model], request: Request) -> Model:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ..arrays import NUMBERS
 from ..json_values import read_json
@@ -11,15 +12,17 @@ from ..refusal import ServeError
 from .tensors import BYTES, bad_tensor, from_binary, from_json
 
 _MAX_RANK = 32  # as many as every version of numpy takes
+_MAX_REPEATED, _MAX_REPEATED_BYTES = 256, 1024  # headers that are kept, and their size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Input:
     """One tensor of a request: an array, or a list of bytes for the datatype BYTES."""
 
     datatype: str
     value: Any
     parameters: dict[str, Any]
+    is_binary_data: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Output:
     is_binary: bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InferRequest:
     """What a client asks for. `outputs` is empty where it takes all there are."""
 
@@ -48,24 +51,56 @@ def read_infer_request(body: bytes, header_bytes: str | None) -> InferRequest:
     """
     size = len(body) if header_bytes is None else _header_size(header_bytes, len(body))
     view = memoryview(body)
-    header = read_json(view[:size], "the body" if header_bytes is None else "the header of the body")
+    what = "the body" if header_bytes is None else "the header of the body"
+    read = _read_header_again if size <= _MAX_REPEATED_BYTES else _read_header
+    header = read(body[:size], what)
+    rest = _Rest(view[size:])
+    inputs = {
+        name: Input(
+            datatype, _value(name, datatype, shape, source, rest), parameters, not isinstance(source, list)
+        )
+        for name, datatype, shape, source, parameters in header.inputs
+    }
+    rest.check_is_empty()
+    return InferRequest(header.id, inputs, header.outputs, header.parameters)
+
+
+class _Header(NamedTuple):
+    """The JSON of a request. The source of an input is its `binary_data_size`, or a list of its values."""
+
+    id: str | None
+    inputs: list[tuple[str, str, list[int], Any, dict[str, Any]]]
+    outputs: list[Output]
+    parameters: dict[str, Any]
+
+
+def _read_header(text: bytes, what: str) -> _Header:
+    header = read_json(text, what)
     if not isinstance(header, dict):
         raise _malformed("the body is no JSON object", 'send `{"inputs": [...]}`')
-    rest = _Rest(view[size:])
-    inputs: dict[str, Input] = {}
-    for tensor in _objects(header, "inputs"):
-        name = _text(tensor, "name")
-        if name in inputs:
+    inputs = [_read_input(_text(tensor, "name"), tensor) for tensor in _objects(header, "inputs")]
+    names = set()
+    for name, *_ in inputs:
+        if name in names:
             raise bad_tensor(name, "is there twice", "send each input once")
-        inputs[name] = _read_input(name, tensor, rest)
+        names.add(name)
     if not inputs:
         raise _malformed("the request has no inputs", "send at least one tensor under `inputs`")
-    rest.check_is_empty()
     outputs = [_read_output(tensor) for tensor in _objects(header, "outputs")]
     id = header.get("id")
     if id is not None and not isinstance(id, str):
         raise _malformed("`id` is no text", "leave it out, or send text")
-    return InferRequest(id, inputs, outputs, _parameters(header))
+    return _Header(id, inputs, outputs, _parameters(header))
+
+
+# Clients that send tensors as bytes send the same header again and again. Nobody changes what it returns.
+_read_header_again = lru_cache(_MAX_REPEATED)(_read_header)
+
+
+def _value(name: str, datatype: str, shape: list[int], source: Any, rest: _Rest) -> Any:
+    if isinstance(source, list):
+        return from_json(name, datatype, shape, source)
+    return from_binary(name, datatype, shape, rest.take(name, source))
 
 
 class _Rest:
@@ -100,7 +135,7 @@ def _header_size(text: str, num_bytes: int) -> int:
     raise _malformed(message, "send how many bytes of the body are JSON")
 
 
-def _read_input(name: str, tensor: dict[str, Any], rest: _Rest) -> Input:
+def _read_input(name: str, tensor: dict[str, Any]) -> tuple[str, str, list[int], Any, dict[str, Any]]:
     datatype = _text(tensor, "datatype")
     if datatype != BYTES and datatype not in NUMBERS:
         what = f"has the datatype `{datatype}`, which is none of the protocol"
@@ -112,9 +147,9 @@ def _read_input(name: str, tensor: dict[str, Any], rest: _Rest) -> Input:
     if (size is None) == ("data" not in tensor):
         what = "has no data" if size is None else "has both `data` and a `binary_data_size`"
         raise bad_tensor(name, what, "send its values under `data`, or as bytes behind the header")
-    if size is None:
-        return Input(datatype, from_json(name, datatype, shape, tensor["data"]), parameters)
-    return Input(datatype, from_binary(name, datatype, shape, rest.take(name, size)), parameters)
+    if size is None and not isinstance(tensor["data"], list):
+        raise bad_tensor(name, "has no list under `data`", "send the values in row-major order")
+    return name, datatype, shape, tensor["data"] if size is None else size, parameters
 
 
 def _read_output(tensor: dict[str, Any]) -> Output:

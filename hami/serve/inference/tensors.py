@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..refusal import ServeError
 
 BYTES = "BYTES"
 _LENGTH = struct.Struct("<I")  # of one element of BYTES
+_BINARY = {name: np.dtype("uint16" if name == BF16 else dtype) for name, dtype in NUMBERS.items()}
 
 
 def bad_tensor(name: str, what: str, help: str) -> ServeError:
@@ -31,14 +33,14 @@ def from_binary(name: str, datatype: str, shape: Sequence[int], data: memoryview
     count = math.prod(shape)
     if datatype == BYTES:
         return _split(name, count, data)
-    dtype = np.dtype("uint16" if datatype == BF16 else NUMBERS[datatype])
+    dtype = _BINARY[datatype]
     if len(data) != count * dtype.itemsize:
         what = f"has {len(data)} bytes, and {datatype} of shape {list(shape)} takes {count * dtype.itemsize}"
         raise bad_tensor(name, what, "send as many values as the shape says")
-    array = np.frombuffer(data, dtype).reshape(shape)
-    if not array.flags.aligned:
-        array = array.copy()
-    return _core.reinterpret(array, "bfloat16") if datatype == BF16 else array
+    numbers = np.frombuffer(data, dtype).reshape(shape)
+    if not numbers.flags.aligned:
+        numbers = numbers.copy()
+    return _core.reinterpret(numbers, "bfloat16") if datatype == BF16 else numbers
 
 
 def _split(name: str, count: int, data: memoryview) -> list[bytes]:
@@ -57,10 +59,8 @@ def _split(name: str, count: int, data: memoryview) -> list[bytes]:
     return elements
 
 
-def from_json(name: str, datatype: str, shape: Sequence[int], data: Any) -> Any:
+def from_json(name: str, datatype: str, shape: Sequence[int], data: list[Any]) -> Any:
     """Return the tensor of `data`, the list of a JSON body, nested or flat."""
-    if not isinstance(data, list):
-        raise bad_tensor(name, "has no list under `data`", "send the values in row-major order")
     count = math.prod(shape)
     if datatype == BYTES:
         elements = list(_flat_texts(name, data))
@@ -68,15 +68,23 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: Any) -> Any:
             raise _wrong_count(name, len(elements), count)
         return elements
     try:
-        found = np.asarray(data)
+        found = _floats(data) if data and type(data[0]) is float else np.asarray(data)
         if datatype == "UINT64" and found.dtype.kind == "f":  # what numpy makes of large and small ones
             found = np.asarray(data, object)
     except (ValueError, OverflowError):
         raise bad_tensor(name, "is not one regular array", "send the values in row-major order") from None
     if found.size != count:
         raise _wrong_count(name, found.size, count)
-    array = _converted(name, datatype, found).reshape(shape)
-    return _core.reinterpret(_to_bfloat16(array), "bfloat16") if datatype == BF16 else array
+    numbers = _converted(name, datatype, found).reshape(shape)
+    return _core.reinterpret(_to_bfloat16(numbers), "bfloat16") if datatype == BF16 else numbers
+
+
+def _floats(values: list[Any]) -> np.ndarray[Any, Any]:
+    """Return what `np.asarray` does, for a list that begins with a float; in half the time for a flat one."""
+    try:
+        return np.frombuffer(array("d", values))
+    except (TypeError, OverflowError):
+        return np.asarray(values)
 
 
 def _converted(name: str, datatype: str, found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from fastapi import Response
 
+from ..answer import BYTES as OCTETS
+from ..answer import JSON, Answer
 from ..arrays import to_array, to_numbers
 from ..json_values import write_json
 from ..refusal import ServeError
@@ -14,45 +16,77 @@ from .models import VERSION, Model
 from .reading import InferRequest
 from .tensors import BYTES, packed
 
+HEADER_SIZE = "Inference-Header-Content-Length"
+"""The header that tells how much of a body is JSON."""
 
-def infer_response(model: Model, infer: InferRequest, outputs: dict[str, list[Any]]) -> Response:
+
+class _Tensor(NamedTuple):
+    """One output: either `data` for the header, or a buffer behind it."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: Any
+    buffer: Any
+
+
+def infer_answer(model: Model, infer: InferRequest, outputs: dict[str, list[Any]]) -> Answer:
     """Return the answer. Raises ServeError for what cannot be sent in the form that was asked for."""
     wishes = {output.name: output.is_binary for output in infer.outputs}
     is_binary = bool(infer.parameters.get("binary_data_output", False))
-    header: dict[str, Any] = {"model_name": model.name, "model_version": VERSION}
-    if infer.id is not None:
-        header["id"] = infer.id
-    buffers: list[Any] = []
     tensors = []
     for name, values in outputs.items():
         wish = wishes.get(name)
-        tensors.append(_tensor(name, values, buffers if (is_binary if wish is None else wish) else None))
-    header["outputs"] = tensors
-    text = write_json(header)
+        tensors.append(_tensor(name, values, is_binary if wish is None else wish))
+    buffers = [tensor.buffer for tensor in tensors if tensor.buffer is not None]
     if not buffers:
-        return Response(text, media_type="application/json")
-    headers = {"Inference-Header-Content-Length": str(len(text))}
-    return Response(b"".join([text, *buffers]), headers=headers, media_type="application/octet-stream")
+        return Answer(_header(model.name, infer.id, tensors), JSON)
+    if len(buffers) == len(tensors):
+        forms = tuple((one.name, one.datatype, one.shape, len(one.buffer)) for one in tensors)
+        text = _header_again(model.name, infer.id, forms)
+    else:
+        text = _header(model.name, infer.id, tensors)
+    return Answer(b"".join([text, *buffers]), OCTETS, ((HEADER_SIZE, str(len(text))),))
 
 
-def _tensor(name: str, values: list[Any], buffers: list[Any] | None) -> dict[str, Any]:
-    """Return one output of the header; its data goes to `buffers` if there are some."""
+def _header(model: str, id: str | None, tensors: list[_Tensor]) -> bytes:
+    header: dict[str, Any] = {"model_name": model, "model_version": VERSION}
+    if id is not None:
+        header["id"] = id
+    header["outputs"] = [_described(tensor) for tensor in tensors]
+    return write_json(header)
+
+
+@lru_cache(256)
+def _header_again(
+    model: str, id: str | None, forms: tuple[tuple[str, str, tuple[int, ...], int], ...]
+) -> bytes:
+    """Return the header of tensors that all go as bytes: most answers of a model have the same."""
+    return _header(
+        model, id, [_Tensor(name, kind, shape, None, range(size)) for name, kind, shape, size in forms]
+    )
+
+
+def _described(tensor: _Tensor) -> dict[str, Any]:
+    found = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
+    if tensor.buffer is None:
+        return {**found, "data": tensor.data}
+    return {**found, "parameters": {"binary_data_size": len(tensor.buffer)}}
+
+
+def _tensor(name: str, values: list[Any], is_binary: bool) -> _Tensor:
     found = _joined(values)
-    data: Any
     if found is not None:
         datatype, array = found
-        tensor: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
-        if buffers is None:
-            return {**tensor, "data": to_numbers(datatype, array).reshape(-1)}
+        if not is_binary:
+            return _Tensor(name, datatype, array.shape, to_numbers(datatype, array).reshape(-1), None)
         data = array.reshape(-1).data.cast("B") if array.size else b""  # none has no view of bytes
-    else:
-        elements = [_element(value) for value in values]
-        tensor = {"name": name, "datatype": BYTES, "shape": [len(elements)]}
-        if buffers is None:
-            return {**tensor, "data": [_text(name, element) for element in elements]}
-        data = packed(elements)
-    buffers.append(data)
-    return {**tensor, "parameters": {"binary_data_size": len(data)}}
+        return _Tensor(name, datatype, array.shape, None, data)
+    elements = [_element(value) for value in values]
+    shape = (len(elements),)
+    if not is_binary:
+        return _Tensor(name, BYTES, shape, [_text(name, element) for element in elements], None)
+    return _Tensor(name, BYTES, shape, None, packed(elements))
 
 
 def _joined(values: list[Any]) -> tuple[str, np.ndarray[Any, Any]] | None:

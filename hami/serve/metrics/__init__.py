@@ -20,11 +20,11 @@ from ..health import TOPIC as HEALTH
 from ..health import health_of
 from ..raw_route import ERROR_RESPONSE
 from ..watched import Watched
-from .http import HttpMetrics
+from .http import HttpCounts, HttpMetrics
 from .nodes import PipelineMetrics
 from .workers import of_all
 
-__all__ = ["HttpMetrics", "PipelineMetrics", "router"]
+__all__ = ["HttpCounts", "HttpMetrics", "PipelineMetrics", "router"]
 
 _TOPIC = "metrics"
 
@@ -66,7 +66,7 @@ def router(service: Watched) -> APIRouter:
     routes = APIRouter(tags=["monitoring"])
     nodes = PipelineMetrics(service)
 
-    def own(http: HttpMetrics | None) -> list[Metric]:
+    def own(http: HttpCounts | None) -> list[Metric]:
         return [*nodes.collect(), *(() if http is None else http.collect())]
 
     if service.peers is not None:

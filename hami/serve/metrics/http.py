@@ -15,8 +15,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..watched import Watched
-
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the time from a request to the end of its answer."""
 
@@ -30,61 +28,31 @@ class _Line:
     total_s: float = 0.0
 
 
-class HttpMetrics(Collector):
-    """`app.add_middleware(HttpMetrics)`; the route `/metrics` finds it by itself.
+class HttpCounts(Collector):
+    """The counts themselves; any thread.
 
     A request counts when its answer has ended, a stream with its last piece. Routes appear as they are
     declared (`/v1/nodes/{node}`), so that no caller can invent names; what no route matches is `unmatched`.
     """
 
-    def __init__(self, app: ASGIApp, service: Watched | None = None) -> None:
-        self._app = app
-        if service is not None:
-            service.http_counts = self
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str, str], _Line] = {}
         self._num_open = 0
 
-    @staticmethod
-    def of(scope: Scope) -> HttpMetrics | None:
-        """Return the one that a request has passed."""
-        found: HttpMetrics | None = scope.get(_KEY)
-        return found
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count it."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        scope[_KEY] = self
-        status = ""
-
-        async def note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = str(message["status"])
-            await send(message)
-
+    def begin(self) -> None:
+        """Count a request as open."""
         with self._lock:
             self._num_open += 1
-        started = time.perf_counter()
-        try:
-            await self._app(scope, receive, note)
-        except asyncio.CancelledError:
-            status = status or "499"
-            raise
-        except BaseException:
-            status = status or "500"
-            raise
-        finally:
-            self._add(scope, status or "499", time.perf_counter() - started)
 
-    def _add(self, scope: Scope, status: str, seconds: float) -> None:
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        key = (method, _route_of(scope), status)
+    def end(self, method: str, route: str, status: str, seconds: float) -> None:
+        """Count a request as ended."""
+        key = (method, route, status)
         with self._lock:
             self._num_open -= 1
-            line = self._lines.setdefault(key, _Line())
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = _Line()
             line.counts[bisect_left(SECONDS, seconds)] += 1
             line.total_s += seconds
 
@@ -108,6 +76,48 @@ class HttpMetrics(Collector):
         yield GaugeMetricFamily("hami_http_open_requests", "HTTP requests without an answer.", value=num_open)
         yield requests
         yield seconds
+
+
+class HttpMetrics:
+    """Counts what passes: `app.add_middleware(HttpMetrics)`; the route `/metrics` finds the counts."""
+
+    def __init__(self, app: ASGIApp, counts: HttpCounts | None = None) -> None:
+        self._app = app
+        self._counts = HttpCounts() if counts is None else counts
+
+    @staticmethod
+    def of(scope: Scope) -> HttpCounts | None:
+        """Return the counts of a request that was passed on."""
+        found: HttpCounts | None = scope.get(_KEY)
+        return found
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[_KEY] = self._counts
+        status = ""
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        self._counts.begin()
+        started = time.perf_counter()
+        try:
+            await self._app(scope, receive, note)
+        except asyncio.CancelledError:
+            status = status or "499"
+            raise
+        except BaseException:
+            status = status or "500"
+            raise
+        finally:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._counts.end(method, _route_of(scope), status or "499", time.perf_counter() - started)
 
 
 def _route_of(scope: Scope) -> str:
