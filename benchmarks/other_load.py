@@ -26,13 +26,19 @@ def stat_of_process(text: str) -> tuple[int, int]:
     return int(fields[1]), sum(map(int, fields[11:15]))
 
 
-def descendants_ticks(processes: dict[int, tuple[int, int]], ancestor: int) -> int:
-    """Return the ticks of all processes below `ancestor`, from the parent and ticks of every process."""
-    total, generation = 0, {ancestor}
+def descendants(processes: dict[int, tuple[int, int]], ancestor: int) -> set[int]:
+    """Return all processes below `ancestor`, from the parent and ticks of every process."""
+    found: set[int] = set()
+    generation = {ancestor}
     while generation:
         generation = {pid for pid, (parent, _) in processes.items() if parent in generation}
-        total += sum(processes[pid][1] for pid in generation)
-    return total
+        found |= generation
+    return found
+
+
+def descendants_ticks(processes: dict[int, tuple[int, int]], ancestor: int) -> int:
+    """Return the ticks of all processes below `ancestor`."""
+    return sum(processes[pid][1] for pid in descendants(processes, ancestor))
 
 
 def all_processes() -> dict[int, tuple[int, int]]:

@@ -5,7 +5,9 @@
 The model is an MLP on ONNX Runtime, batches of at most 16, 2 ms of patience, one instance; `identity` has no
 model. Each system is a server of its own, loaded by wrk with one thread; they take turns within a round, and
 their answers are checked first. `of bare` divides requests a second by the rows a second of a bare loop of
-full batches, which runs just before and just after. Peers whose environment is missing are left out.
+full batches, which runs just before and just after; `us/request` is processor time of all processes of the
+server, the model's included, which tells something on a busy machine as well. Peers whose environment is
+missing are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +35,16 @@ from rounds import (
 
 PACKAGES = {"mosec": "mosec", "litserve": "litserve", "ray": "ray", "triton": "nvidia-pytriton"}
 CASES = {"raw": "raw body", "json": "JSON body", "identity": "no model, raw body of 4 KiB"}
-COLUMNS = ["connections", "system", "requests/s", "p50, ms", "p99, ms", "errors", "of bare"]
+COLUMNS = [
+    "connections",
+    "system",
+    "requests/s",
+    "p50, ms",
+    "p99, ms",
+    "server, us/request",
+    "errors",
+    "of bare",
+]
 TIMES_PEER = {"raw": 1.3, "json": 1.3, "identity": 1.0}
 OF_BARE = 0.85  # of the raw body
 
@@ -61,6 +72,7 @@ def case_table(rows: list[Row], systems: list[str], case: str, connections: list
                         spread_of(mine, "requests_per_s"),
                         spread_of(mine, "p50_ms", 1),
                         spread_of(mine, "p99_ms", 1),
+                        spread_of(mine, "server_us"),
                         sum(row["errors"] for row in mine),
                         spread([row["of_bare"] * 100 for row in mine]) + " %" if case != "identity" else "",
                     ]

@@ -28,7 +28,7 @@ from typing import Any
 
 from batching_cases import bare_rate
 from mlp import INPUT, SIZES, Session
-from other_load import OtherLoad
+from other_load import OtherLoad, all_processes, descendants, descendants_ticks
 from rounds import numbers, report
 from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
@@ -164,8 +164,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def running(server: Server, python: str, model: str, folder: Path) -> Iterator[str]:
-    """Start a server, give its address, and end it with all that it started."""
+def running(server: Server, python: str, model: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """Start a server, give its address and process, and end it with all that it started."""
     ports = free_ports(3)
     for name, text in PIPELINES.items():
         (folder / f"{name}.toml").write_text(text.format(model=model), encoding="utf-8")
@@ -186,19 +186,21 @@ def running(server: Server, python: str, model: str, folder: Path) -> Iterator[s
     }
     log = folder / "server.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True
-        )
+        # In the session of this process: a kernel that shares the cores among sessions treats all alike.
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:
         wait_for_port(ports[0], process, log)
-        yield f"http://127.0.0.1:{ports[0]}"
+        yield f"http://127.0.0.1:{ports[0]}", process.pid
     finally:
-        process.send_signal(signal.SIGTERM)
+        left = descendants(all_processes(), process.pid)
+        process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(15)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
+        for pid in left & all_processes().keys():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -279,6 +281,13 @@ def figures_of(output: str) -> dict[str, float]:
     }
 
 
+def server_seconds(pid: int) -> float:
+    """Return the processor time that a server has used until now, with all that it started."""
+    processes = all_processes()
+    ticks = processes[pid][1] + descendants_ticks(processes, pid)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def cores_of_others(seconds: float) -> float:
     """Return what others use while this process and its server do nothing."""
     load = OtherLoad(has_workers=True)
@@ -287,11 +296,17 @@ def cores_of_others(seconds: float) -> float:
 
 
 def measure(
-    address: str, server: Server, connections: list[int], seconds: float, session: Session, folder: Path
+    running_at: tuple[str, int],
+    server: Server,
+    connections: list[int],
+    seconds: float,
+    session: Session,
+    folder: Path,
 ) -> Iterator[dict[str, Any]]:
-    """Give a row for each case and number of connections."""
+    """Give a row for each case and number of connections; the server runs at an address, as a process."""
     import numpy as np
 
+    address, pid = running_at
     row = np.random.default_rng(1).standard_normal(SIZES[0], dtype=np.float32)
     for case, path in server.paths.items():
         check(address, server, case, session)
@@ -301,13 +316,16 @@ def measure(
             others_before_cores = cores_of_others(0.2)
             load = OtherLoad(has_workers=True)
             bare_before_per_s = bare_rate(session, 0.25)
+            used_before_s = server_seconds(pid)
             figures = wrk(address, post, number, seconds, folder)
+            used_s = server_seconds(pid) - used_before_s
             bare_after_per_s = bare_rate(session, 0.25)
             bare_per_s = (bare_before_per_s + bare_after_per_s) / 2
             yield {
                 "case": case,
                 "connections": number,
                 **figures,
+                "server_us": used_s * 1e6 / max(1.0, figures["requests_per_s"] * max(1, round(seconds))),
                 "bare_per_s": bare_per_s,
                 "of_bare": figures["requests_per_s"] / bare_per_s,
                 "others_before_cores": others_before_cores,
@@ -321,8 +339,8 @@ def main(system: str, python: str, connections: str, seconds: float, model: str)
     for server in SYSTEMS[system]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            with running(server, python, model, folder) as address:
-                rows += measure(address, server, numbers(connections), seconds, session, folder)
+            with running(server, python, model, folder) as where:
+                rows += measure(where, server, numbers(connections), seconds, session, folder)
     most = {key: max(row[key] for row in rows) for key in ("others_before_cores", "others_during_cores")}
     report(system, most["others_before_cores"], most["others_during_cores"], cases=rows)
 

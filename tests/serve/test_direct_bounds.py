@@ -1,4 +1,4 @@
-"""Laws of the short way: its bounds are those of the long one, of size and time, for who leaves, and at the end."""
+"""Laws of the short way: its bounds are those of the long one, of size, time, for who leaves, at the end."""
 
 from __future__ import annotations
 
