@@ -10,7 +10,7 @@ FREE_THREADED ?= python3.13t
 TRITON_PYTHON ?= /usr/bin/python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare bench-http asan tsan free-threaded chaos fuzz docs wheels wheels-check wheels-reproduce clean
+.PHONY: help setup demo test lint format bench bench-compare bench-http asan tsan free-threaded chaos fuzz fuzz-serve docs wheels wheels-check wheels-reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -71,10 +71,15 @@ chaos: setup  ## send a million requests through errors, cancels, deadlines and 
 	HAMI_CHAOS_REQUESTS=$${HAMI_CHAOS_REQUESTS:-1000000} $(VENV)/bin/python -m pytest tests/flow/test_chaos.py -s \
 		-o faulthandler_timeout=0
 
-fuzz: setup  ## parse a million random texts, and plan a million steps of a language model
+fuzz: setup  ## parse a million random texts, plan a million steps of a language model, ask servers a hundred thousand times
 	HAMI_FUZZ_EXAMPLES=1000000 $(VENV)/bin/python -m pytest tests/parser -k fuzz --timeout=0
 	tools/build_cpp_tests.sh $(VENV) build/cpp
 	HAMI_FUZZ_STEPS=1000000 $(VENV)/bin/ctest --test-dir build/cpp -R llm_fuzz --verbose
+	$(MAKE) fuzz-serve VENV=$(VENV)
+
+fuzz-serve:
+	HAMI_FUZZ_REQUESTS=$${HAMI_FUZZ_REQUESTS:-2000} $(VENV)/bin/python -m pytest tests/serve/test_fuzzed_requests.py \
+		-o faulthandler_timeout=0
 
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py

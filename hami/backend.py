@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from . import scheduler
-from .errors import BuildError, ConfigError
+from .errors import BuildError, ConfigError, RequestError
 from .params import PARAM_TYPES as PARAM_TYPES
 from .params import Param as Param
 from .params import ParamSlot
@@ -138,6 +138,14 @@ class Backend:
     def forward(self, batch: list[dict[str, Any]]) -> Any:
         """Run one batch."""
         raise NotImplementedError(f"`{type(self).__name__}` has no `forward`")
+
+
+def data_of(item: dict[str, Any]) -> Any:
+    """Return `data` of an item. Raises RequestError where there is none, which is its caller's mistake."""
+    if "data" not in item:
+        help = "put the input under `data`"
+        raise RequestError("the request has no key `data`", code="request-missing-key", help=help)
+    return item["data"]
 
 
 def answers_later(target: type) -> bool:

@@ -104,6 +104,14 @@ class WorkerError(Error, RuntimeError):
     default_code = "worker-error"
 
 
+def exit_of(error: BaseException) -> tuple[str, int]:
+    """Return what a command prints for an error that ends it, and its exit status: 2 for hami's own."""
+    if isinstance(error, Error):
+        return str(error), 2
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}{notes}", 1
+
+
 @dataclass(frozen=True)
 class Source:
     """A text that was read, with its name; positions in it are character offsets from 0.

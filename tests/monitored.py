@@ -38,6 +38,8 @@ class Served:
     pipe: hami.Pipeline
     name: str = "demo"
     settings: Any = field(default_factory=lambda: SimpleNamespace(show_errors=True))
+    peers: Any = None
+    http_counts: Any = None
 
 
 @dataclass

@@ -16,9 +16,9 @@ WAIT_S = 10.0
 Work = Callable[[dict[str, Any]], Any]
 
 
-def wait_until(condition: Callable[[], Any]) -> Any:
+def wait_until(condition: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
     """Return the first true value of `condition()`; fail when it stays false."""
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while not (value := condition()):
         assert time.monotonic() < deadline, "the condition never became true"

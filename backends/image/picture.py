@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from hami.backend import Backend
+from hami.backend import Backend, data_of
 from hami.errors import RequestError
 
 Picture = npt.NDArray[Any]
@@ -36,7 +36,7 @@ class PictureBackend(Backend):
         """Set `result` or `error` of every item."""
         for item in batch:
             try:
-                item["result"] = self.apply(item["data"], item)
+                item["result"] = self.apply(data_of(item), item)
             except MemoryError:
                 raise
             except cv2.error as error:

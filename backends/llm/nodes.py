@@ -7,10 +7,12 @@ A request is a dict with the prompt in `data`, and, if wanted, `sampling` (a dic
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hami.backend import Backend, param, register
+from hami.backend import Backend, data_of, param, register
 from hami.errors import RequestError
 from hami.params import ParamSlot
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from hami._core import Reply
 
 STREAMS = ("text", "token_ids", "full")
+_MAX_STARTING = 4  # requests of event loops that become tokens at a time, each on a thread
 
 _C = TypeVar("_C", bound=type)
 
@@ -39,6 +42,14 @@ def _with_settings(backend: _C) -> _C:
         slot.__set_name__(backend, name)
         setattr(backend, name, slot)
     return backend
+
+
+def _is_on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Answer:
@@ -121,8 +132,22 @@ class _Generates(Backend):
         self._engine: Engine = load_engine(
             self.model, EngineSettings.from_keywords(f"node `{node}`", settings), node
         )
+        self._starters = ThreadPoolExecutor(_MAX_STARTING, "hami-llm-start")
 
     def start(self, item: dict[str, Any], reply: Reply) -> None:
+        if _is_on_event_loop():
+            # Long prompts and grammars take their time, in which the loop has others to serve.
+            self._starters.submit(self._start_or_fail, item, reply)
+        else:
+            self._start(item, reply)
+
+    def _start_or_fail(self, item: dict[str, Any], reply: Reply) -> None:
+        try:
+            self._start(item, reply)
+        except BaseException as error:
+            reply.fail(error)
+
+    def _start(self, item: dict[str, Any], reply: Reply) -> None:
         stream = item.get("stream", "text")
         if stream not in STREAMS:
             raise RequestError(
@@ -155,6 +180,7 @@ class _Generates(Backend):
         return self._engine.figures()
 
     def close(self) -> None:
+        self._starters.shutdown()
         self._engine.close()
 
 
@@ -190,8 +216,8 @@ class Tokenize(_KnowsTokens):
 
     def forward(self, batch: list[dict[str, Any]]) -> None:
         for item in batch:
-            data = item["data"]
             try:
+                data = data_of(item)
                 encode = self._tokenizer.encode if isinstance(data, str) else self._tokenizer.encode_chat
                 item["result"] = encode(data)
             except Exception as error:
@@ -208,7 +234,7 @@ class Detokenize(_KnowsTokens):
         for item in batch:
             try:
                 item["result"] = self._tokenizer.decode(
-                    item["data"], skip_special_tokens=self.skip_special_tokens, continues=True
+                    data_of(item), skip_special_tokens=self.skip_special_tokens, continues=True
                 )
             except Exception as error:
                 item["error"] = error

@@ -48,15 +48,6 @@ def as_tensor(value: Any) -> torch.Tensor:
     raise _expected(value)
 
 
-def data_of(item: dict[str, Any]) -> Any:
-    """Return `data` of the item. Raises RequestError where there is none."""
-    if "data" not in item:
-        raise RequestError(
-            "the request has no key `data`", code="request-missing-key", help="put the input under `data`"
-        )
-    return item["data"]
-
-
 def from_numpy(value: Any) -> torch.Tensor:
     """Return a numpy array, or what becomes one, as a tensor on the CPU."""
     array = np.asarray(value)

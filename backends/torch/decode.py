@@ -16,11 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from hami.backend import Backend, param, register
+from hami.backend import Backend, data_of, param, register
 from hami.errors import BuildError, RequestError
 from hami.picture_header import Header, check_pixels, damaged, encoded_bytes, read_header
 
-from .arrays import data_of
 from .device import find_device
 from .move import to_gpu
 from .stream import OwnStreams

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from hami.backend import Backend, param, register
+from hami.backend import Backend, data_of, param, register
 from hami.errors import BuildError, RequestError
 
-from .arrays import as_tensor, cuda_devices, data_of
+from .arrays import as_tensor, cuda_devices
 from .device import ELEMENT_TYPES, find_device
 from .stream import OwnStreams
 

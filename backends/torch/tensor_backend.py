@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from hami.backend import Backend
+from hami.backend import Backend, data_of
 from hami.errors import RequestError
 
-from .arrays import as_tensor, data_of, describe, from_numpy
+from .arrays import as_tensor, describe, from_numpy
 from .stream import OwnStreams
 
 # Elements that are stacked at most, below what the kernels count with 32 bits.

@@ -42,6 +42,12 @@ def serve(
     drain: Annotated[
         float, typer.Option(min=0, help="Most seconds that running requests get after the first signal.")
     ] = 30.0,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="The most open connections; further ones wait.")
+    ] = 1000,
+    workers: Annotated[
+        int, typer.Option(min=1, help="How many processes share the port, each with its own pipeline.")
+    ] = 1,
     show_errors: Annotated[
         bool, typer.Option("--show-errors", help="Show clients what backends raise; the log has it anyway.")
     ] = False,
@@ -53,6 +59,7 @@ def serve(
             from ..serve.server import run
             from ..serve.settings import Settings
             from ..serve.tokens import read_token
+            from ..serve.workers import StartError
         except ImportError as error:
             raise ConfigError(
                 f"the server cannot be loaded: {error}",
@@ -69,6 +76,12 @@ def serve(
             max_header_bytes=max_header_bytes,
             timeout_s=timeout,
             drain_s=drain,
+            max_connections=max_connections,
+            workers=workers,
             show_errors=show_errors,
         )
-        run(source_of(file), settings, log_level.value.upper())
+        try:
+            run(source_of(file), settings, log_level.value.upper())
+        except StartError as error:
+            typer.echo(error.text, err=True)
+            raise typer.Exit(error.status) from None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import Error
+from ..errors import exit_of
 
 SourceArgument = Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or an expression.")]
 
@@ -20,15 +20,12 @@ def reported() -> Iterator[None]:
     """Print an error of hami or of a backend, without a traceback, and exit."""
     try:
         yield
-    except Error as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
     except (typer.Exit, KeyboardInterrupt, BrokenPipeError):
         raise
     except Exception as error:
-        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        typer.echo(f"{type(error).__name__}: {error}{notes}", err=True)
-        raise typer.Exit(1) from None
+        text, status = exit_of(error)
+        typer.echo(text, err=True)
+        raise typer.Exit(status) from None
 
 
 def source_of(text: str) -> Any:

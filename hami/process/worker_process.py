@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,27 +11,13 @@ from typing import Any
 
 from ..errors import WorkerError
 from .channel import Channel, Frame
+from .interpreter import how_it_ended, interpreter_command
 from .packing import Packed, pack, unpack, unpack_error
 
 GRACE_S = 1.0
 """How long a worker may take to end by itself, and again after it was asked with SIGTERM."""
 
-# Ctrl-C goes to every process of a terminal: a worker leaves it to its parent. A fresh interpreter, not a
-# fork: threads do not survive one.
-_PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import json, sys; "
-    "sys.path[:] = json.loads(sys.argv[2]); from hami.process.worker import main; main(int(sys.argv[1]))"
-)
-
-# Options of this interpreter that change what code does, and so must hold in a worker as well.
-_FLAGS = (("no_user_site", "-s"), ("ignore_environment", "-E"), ("dont_write_bytecode", "-B"))
-
-
-def _command(descriptor: int) -> list[str]:
-    flags = [option for name, option in _FLAGS if getattr(sys.flags, name)]
-    optimize = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
-    path = json.dumps(list(sys.path))
-    return [sys.executable, *flags, *optimize, "-c", _PROGRAM, str(descriptor), path]
+_WORKER = "hami.process.worker"
 
 
 class NeverBegan(Exception):  # noqa: N818  says what happened to a message
@@ -47,9 +31,8 @@ class WorkerProcess:
         """Launch it and send what it needs to start; raises OSError when there can be no further process."""
         ours, theirs = socket.socketpair()
         try:
-            self._process = subprocess.Popen(
-                _command(theirs.fileno()), stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
-            )
+            command = interpreter_command(_WORKER, theirs.fileno())
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         except BaseException:
             ours.close()
             raise
@@ -122,7 +105,7 @@ class WorkerProcess:
             self._process.wait()
             reason = "closed its connection, and was killed"
         else:
-            reason = _describe(status)
+            reason = how_it_ended(status)
         return WorkerError(
             f"the worker process {self.pid} {reason}",
             code="worker-died",
@@ -160,12 +143,3 @@ def _open_process(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
-
-
-def _describe(status: int) -> str:
-    if status >= 0:
-        return f"ended with exit status {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import random
 import re
 import time
@@ -53,6 +54,7 @@ def log_request(method: str, path: str, status: int, num_bytes: int, seconds: fl
         "bytes": num_bytes,
         "ms": round(seconds * 1000, 3),
         "request_id": id.decode(),
+        "pid": os.getpid(),
     }
     _logger.info("%s", orjson.dumps(line).decode())
 

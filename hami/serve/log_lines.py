@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 
 
-def configure_logging(level: str) -> None:
-    """Send the log of hami, of this level and worse, to stderr, and what uvicorn warns of."""
+def configure_logging(level: str, *, has_pid: bool = False) -> None:
+    """Send the log of hami, of this level and worse, to stderr, and what uvicorn warns of.
+
+    With `has_pid` every line names its process, as those of requests always do.
+    """
     plain = logging.StreamHandler()
-    plain.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    process = " [%(process)d]" if has_pid else ""
+    plain.setFormatter(logging.Formatter(f"%(asctime)s{process} %(levelname)s %(name)s: %(message)s"))
     bare = logging.StreamHandler()
     bare.setFormatter(logging.Formatter("%(message)s"))
     for name, handler in (("hami", plain), ("hami.access", bare), ("uvicorn.error", plain)):

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from .direct import DirectRequests, Exchange
 from .errors import error_response
+from .pipelining import PatientFlow
 from .refusal import ServeError
 from .settings import Settings
 
@@ -40,6 +41,7 @@ class Protocol(HttpToolsProtocol):
         self.num_begun = 0  # requests
         self.num_complete = 0
         self.refusal: ServeError | None = None
+        self.running: RequestResponseCycle | None = None  # whose answer is due
         self.exchange: Exchange | None = None  # the request that goes the direct way now
         self.held = b""  # what came meanwhile
         self.idle_since_s = 0.0
@@ -50,6 +52,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = PatientFlow(transport, self.pipeline)
         self._set_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -58,6 +61,10 @@ class Protocol(HttpToolsProtocol):
             self.exchange.leave()
             self.exchange = None
         super().connection_lost(exc)
+        # uvicorn tells the last request that came, which may still wait for its turn.
+        if self.running is not None and not self.running.response_complete:
+            self.running.disconnected = True
+            self.running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self.exchange is not None:
@@ -122,6 +129,11 @@ class Protocol(HttpToolsProtocol):
         if self.head_timer is None:
             self._set_head_timer()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What comes behind the body of chunks must not pass for a header: a proxy has not seen it as one.
+        if not self.is_in_body:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self.is_in_head = False
         self._unset_head_timer()
@@ -129,6 +141,7 @@ class Protocol(HttpToolsProtocol):
         if size > self.settings.max_header_bytes:
             self.refusal = self._large_head()
             raise self.refusal
+        self._check_framing()
         self.is_in_body = True
         super().on_headers_complete()
         # The task of the request runs later.
@@ -140,12 +153,33 @@ class Protocol(HttpToolsProtocol):
         self.num_complete += 1
         super().on_message_complete()
 
+    def _check_framing(self) -> None:
+        """Refuse a head that others may read otherwise. Raises ServeError."""
+        num_hosts = 0
+        for name, value in self.headers:
+            if name == b"host":
+                num_hosts += 1
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                self.refusal = self._no_request("send a body in chunks, or with its length, and nothing else")
+                raise self.refusal
+        if num_hosts > 1 or (num_hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self.refusal = self._no_request("send one header `Host`")
+            raise self.refusal
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.running = cycle
+        super()._start_asgi_task(cycle, app)
+
     # --- refusals ---
 
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser does not take."""
         help = "send HTTP/1.1; `http://` or `https://` may be the wrong one"
-        self._refuse(self.refusal or ServeError("this is no HTTP request", code="serve-http", help=help))
+        self._refuse(self.refusal or self._no_request(help))
+
+    @staticmethod
+    def _no_request(help: str) -> ServeError:
+        return ServeError("this is no HTTP request", code="serve-http", help=help)
 
     def _refuse(self, error: ServeError) -> None:
         """Answer with an error and close; who came before on this connection is answered first."""
@@ -216,11 +250,13 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.flow.resume_reading()  # the last one that waited may have got its turn
         if self.is_in_body and self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
             self._set_keep_alive(_LINGER_S)
 
     def _unset_keepalive_if_required(self) -> None:
         # More of a body that nobody wants does not lengthen the connection's life.
-        if not (self.is_in_body and self.cycle.response_complete):
+        cycle: RequestResponseCycle | None = self.cycle  # None for a first request that was refused
+        if not (self.is_in_body and cycle is not None and cycle.response_complete):
             super()._unset_keepalive_if_required()

@@ -36,11 +36,12 @@ def described(
     in_query: dict[str, str] | None = None,
     body: Any = None,
     result: Any = None,
+    unready: Any = None,
 ) -> dict[str, Any]:
     """Return `openapi_extra` of a route.
 
-    `in_path` and `in_query` are parameters with their descriptions; `body` and `result` map content types to
-    JSON schemas.
+    `in_path` and `in_query` are parameters with their descriptions; `body`, `result` and `unready`, which is
+    the answer with status 503, map content types to JSON schemas.
     """
     parameters = [
         {"name": name, "in": place, "required": place == "path", "description": text, "schema": _TEXT}
@@ -50,11 +51,12 @@ def described(
     extra: dict[str, Any] = {"parameters": parameters} if parameters else {}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _content(body)}
-    error = {"description": "What went wrong.", "content": _content({"application/json": ERROR})}
     extra["responses"] = {
         "200": {"description": "The answer.", "content": _content(result or {})},
-        "default": error,
+        "default": ERROR_RESPONSE,
     }
+    if unready is not None:
+        extra["responses"]["503"] = {"description": "It is not ready.", "content": _content(unready)}
     return extra
 
 
@@ -73,3 +75,4 @@ ERROR = {
         "id": {"type": "string", "description": "of an error inside the server: its name in the log"},
     },
 }
+ERROR_RESPONSE = {"description": "What went wrong.", "content": _content({"application/json": ERROR})}

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -22,27 +24,40 @@ import uvicorn
 import uvloop
 
 from ..errors import ConfigError
+from .acceptor import Acceptor, Connections
 from .app import create_app, direct_calls
 from .direct import DirectRequests
 from .log_lines import configure_logging
 from .protocol import Protocol
 from .service import Service
 from .settings import Settings
+from .workers import supervise
 
 _BACKLOG = 2048
+_OTHER_FILES = 1024  # those of backends, and of the process itself
 _SECONDS_TO_SEND = 2  # the last answers, once the pipeline has given them
 
 
 def run(source: Any, settings: Settings, log_level: str) -> None:
-    """Serve the pipeline of `source` until a signal comes. Raises ConfigError and BuildError before that."""
+    """Serve the pipeline of `source` until a signal comes.
+
+    Raises ConfigError and BuildError before that, StartError for a worker, and SystemExit where one had to be
+    killed at the end.
+    """
     _check_tls(settings)
+    _allow_files(settings.max_connections)
     with _listen(settings) as listener:
-        configure_logging(log_level)
-        service = Service.open(source, settings)
+        configure_logging(log_level, has_pid=settings.workers > 1)
 
         def tell(address: str) -> None:
-            print(f"hami: serving `{service.name}` at {address}", flush=True)
+            print(f"hami: serving `{Service.name_of(source)}` at {address}", flush=True)
 
+        if settings.workers > 1:
+            address = address_of(listener, settings)
+            if not supervise(source, settings, log_level, listener, lambda: tell(address)):
+                sys.exit(1)
+            return
+        service = Service.open(source, settings)
         # What the imports have made stays for good: a collection need not go through all of it, for 30 ms.
         gc.collect()
         gc.freeze()
@@ -54,6 +69,8 @@ def run(source: Any, settings: Settings, log_level: str) -> None:
 
 class Server(uvicorn.Server):
     """uvicorn around one service; `on_ready` gets the address once it listens."""
+
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self, service: Service, on_ready: Callable[[str], None]) -> None:
         settings = service.settings
@@ -74,21 +91,52 @@ class Server(uvicorn.Server):
         )
         self.service = service
         self.on_ready = on_ready
-        self.draining: asyncio.Task[None] | None = None
+        self.is_ending = False
+        self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and tell where."""
-        await super().startup(sockets)
-        if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            scheme = "http" if self.service.settings.certificate is None else "https"
-            self.on_ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
+        """Listen, and tell where. REQUIRES: there is one socket."""
+        assert sockets is not None
+        await self.lifespan.startup()
+        config, settings = self.config, self.service.settings
+        self.server_state.connections = connections = Connections()
+
+        def make_protocol() -> asyncio.Protocol:
+            kind: Any = config.http_protocol_class
+            return kind(config, self.server_state, self.lifespan.state)  # type: ignore[no-any-return]
+
+        self.servers = [
+            Acceptor(  # type: ignore[misc]
+                listener,
+                make_protocol,
+                connections,
+                settings.max_connections,
+                tls=config.ssl,
+                handshake_s=settings.timeout_s,
+            )
+            for listener in sockets
+        ]
+        self.started = True
+        self.on_ready(address_of(sockets[0], settings))
 
     def stop(self) -> None:
         """Begin the end; on the event loop. A second call does nothing."""
-        if self.draining is None:
+        if not self.is_ending:
+            self.is_ending = True
             self.service.drain()
-            self.draining = asyncio.get_running_loop().create_task(self._drain())
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    def retire(self) -> None:
+        """Accept no more, and end once those who are connected have their answers; on the event loop."""
+        self.is_ending = True
+        for acceptor in self.servers:
+            acceptor.close()
+        self.config.timeout_graceful_shutdown = math.ceil(self.service.settings.drain_s)
+        self.should_exit = True
+
+    def on_first_signal(self) -> None:
+        """Begin the end."""
+        self.stop()
 
     async def _drain(self) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
@@ -104,19 +152,35 @@ class Server(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self.signals:
             loop.add_signal_handler(number, self._on_signal, number)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in self.signals:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self, number: int) -> None:
-        if self.draining is not None:
+        if self.is_ending:
             sys.stderr.flush()
             os._exit(128 + number)
-        self.stop()
+        self.on_first_signal()
+
+
+def address_of(listener: socket.socket, settings: Settings) -> str:
+    """Return the address that clients use."""
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if settings.certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _allow_files(max_connections: int) -> None:
+    """Raise the limit of open files, as far as this user may, to what so many connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max_connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _listen(settings: Settings) -> socket.socket:

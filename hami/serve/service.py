@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..pipeline import Pipeline, pipe
 from .metrics import HttpCounts
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .workers.peers import Peers
 
 
 class Service:
@@ -21,6 +24,7 @@ class Service:
         self.pipe = pipe
         self.name = name
         self.settings = settings or Settings()
+        self.peers: Peers | None = None  # the other workers, where there are some
         self.is_draining = False
         self.num_running = 0
         self.http_counts = HttpCounts()
@@ -29,16 +33,15 @@ class Service:
 
     @classmethod
     def open(cls, source: Any, settings: Settings | None = None) -> Service:
-        """Build the pipeline of `source`, which is what `hami.pipe` takes.
+        """Build the pipeline of `source`, as `hami.pipe` takes it. Raises ConfigError and BuildError."""
+        return cls(pipe(source), cls.name_of(source), settings)
 
-        Its name is that of the file without its ending, `pipeline` for an expression. Raises ConfigError and
-        BuildError.
-        """
-        built = pipe(source)
+    @staticmethod
+    def name_of(source: Any) -> str:
+        """Return the name of a source: that of the file without its ending, `pipeline` for an expression."""
         path = os.fspath(source) if isinstance(source, os.PathLike) else str(source)
         is_file = isinstance(source, os.PathLike) or path.endswith(".toml")
-        name = os.path.splitext(os.path.basename(path))[0] if is_file else "pipeline"
-        return cls(built, name, settings)
+        return os.path.splitext(os.path.basename(path))[0] if is_file else "pipeline"
 
     def is_ready(self) -> bool:
         """Tell whether a request that came now would be answered."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .metrics.http import HttpCounts
+    from .workers.peers import Peers
 
 
 class Watched(Protocol):
@@ -13,6 +17,13 @@ class Watched(Protocol):
     @property
     def pipe(self) -> Pipeline:
         """The pipeline that answers now."""
+
+    peers: Peers | None
+    """The other workers of the server, where there are some."""
+
+    @property
+    def http_counts(self) -> HttpCounts | None:
+        """The counts of the server's requests, where it counts."""
 
     @property
     def name(self) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from registries import clean_registry
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from serving import Served
+from worker_servers import WorkerServer
 
 from hami.serve import direct
 
@@ -31,6 +35,36 @@ def serve(probe: Any) -> Iterator[Callable[..., Served]]:
     probe.open_all()
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def start_workers(tmp_path: Path) -> Iterator[Callable[..., WorkerServer]]:
+    """Return a function that starts a server in a folder of its own; nothing of it outlives the test."""
+    started: list[WorkerServer] = []
+
+    def begin(*arguments: str, **more: Any) -> WorkerServer:
+        started.append(WorkerServer(tmp_path, *arguments, **more))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.end()
+
+
+@pytest.fixture(scope="session")
+def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine by its address, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes certificates, is missing")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    )
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    out = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names, *out], check=True, capture_output=True, timeout=60)
+    return certificate, key
 
 
 @pytest.fixture

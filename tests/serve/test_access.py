@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from typing import Any
 
 import pytest
@@ -150,6 +151,7 @@ def test_every_request_is_a_line_of_json(serve: Any, lines: Any, eventually: Any
     served.post("/v1/pipeline?output=result", b"12345", X_Request_Id="mine")
     (line,) = eventually(lines)
     assert line.pop("ms") >= 0
+    assert line.pop("pid") == os.getpid()
     assert line == {"method": "POST", "path": "/v1/pipeline", "status": 200, "bytes": 5, "request_id": "mine"}
 
 

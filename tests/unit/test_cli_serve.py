@@ -20,7 +20,7 @@ PIPELINE = '[only]\nbackend = "Identity"\n'
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the logging of this process as it is."""
-    monkeypatch.setattr(server, "configure_logging", lambda level: None)
+    monkeypatch.setattr(server, "configure_logging", lambda level, **options: None)
 
 
 @pytest.fixture
@@ -41,7 +41,8 @@ def test_every_option_reaches_the_server(started: list[Any], write: Any) -> None
     write("secret\n", "token")
     options = (
         "-p 9 --host ::1 --tls-certificate c.pem --tls-key k.pem --token-file token --max-body-bytes 10 "
-        "--max-header-bytes 300 --timeout 1.5 --drain 2 --show-errors --log-level error"
+        "--max-header-bytes 300 --timeout 1.5 --drain 2 --max-connections 7 --workers 3 --show-errors "
+        "--log-level error"
     )
     assert run("serve", write(PIPELINE), *options.split()).exit_code == 0
     ((source, settings, level),) = started
@@ -56,6 +57,8 @@ def test_every_option_reaches_the_server(started: list[Any], write: Any) -> None
         max_header_bytes=300,
         timeout_s=1.5,
         drain_s=2.0,
+        max_connections=7,
+        workers=3,
         show_errors=True,
     )
 
@@ -66,7 +69,17 @@ def test_an_expression_can_be_served(started: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", ["-p 65536", "-p x", "--timeout 0", "--drain -1", "--max-body-bytes 0", "--log-level loud"]
+    "options",
+    [
+        "-p 65536",
+        "-p x",
+        "--timeout 0",
+        "--drain -1",
+        "--max-body-bytes 0",
+        "--max-connections 0",
+        "--workers 0",
+        "--log-level loud",
+    ],
 )
 def test_a_value_out_of_range_is_refused(started: list[Any], write: Any, options: str) -> None:
     assert run("serve", write(PIPELINE), *options.split()).exit_code == 2

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 from ...errors import did_you_mean, quoted
 from ..body import read_body
 from ..direct import Begin, Call
+from ..health import is_server_ready
 from ..json_values import json_response
 from ..raw_route import described, raw_router
 from ..refusal import ServeError
@@ -49,7 +50,7 @@ def router(service: Service) -> APIRouter:
 
     async def ready(request: Request) -> Response:
         """Tell whether requests are answered: 200, or 503."""
-        is_ready = service.is_ready()
+        is_ready = await is_server_ready(service)
         return json_response({"ready": is_ready}, 200 if is_ready else 503)
 
     async def server(request: Request) -> Response:
@@ -63,7 +64,7 @@ def router(service: Service) -> APIRouter:
     async def model_ready(request: Request) -> Response:
         """Tell whether a model answers: 200, or 503."""
         model = _find(models, request)
-        is_ready = service.is_ready()
+        is_ready = await is_server_ready(service)
         return json_response({"name": model.name, "ready": is_ready}, 200 if is_ready else 503)
 
     async def infer(request: Request) -> Response:
@@ -75,13 +76,14 @@ def router(service: Service) -> APIRouter:
 
     add("/v2", server, {_JSON: description.SERVER})
     add("/v2/health/live", live, {_JSON: description.LIVE})
-    add("/v2/health/ready", ready, {_JSON: description.READY})
+    add("/v2/health/ready", ready, {_JSON: description.READY}, unready={_JSON: description.READY})
     for path, names in (
         ("/v2/models/{model}", _MODEL_PATH),
         ("/v2/models/{model}/versions/{version}", {**_MODEL_PATH, "version": f"`{VERSION}`, the only one"}),
     ):
         add(path, model_metadata, {_JSON: description.MODEL}, in_path=names)
-        add(f"{path}/ready", model_ready, {_JSON: description.MODEL_READY}, in_path=names)
+        unready = {_JSON: description.MODEL_READY}
+        add(f"{path}/ready", model_ready, {_JSON: description.MODEL_READY}, in_path=names, unready=unready)
         add(
             f"{path}/infer",
             infer,

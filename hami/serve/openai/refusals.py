@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from hami.errors import did_you_mean
 
@@ -32,7 +33,8 @@ class RefusingRoute(APIRoute):
             except RequestValidationError as error:
                 return refusal(_bad_body(error.errors()))
             except HTTPException as error:  # a body that cannot be read
-                return refusal(ApiError(str(error.detail), status=error.status_code))
+                message = "the body cannot be read: send JSON in UTF-8, nested no deeper than is needed"
+                return refusal(ApiError(message, status=error.status_code, code="invalid_json"))
             except Exception as error:
                 return refusal(api_error(error))
 

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from . import description
 from .calls import Call
 from .messages import chat_of
 from .models import Model, Models, Service
@@ -19,24 +20,26 @@ from .shapes import ChatShape, CompletionShape
 def router(service: Service) -> APIRouter:
     """Return the API for the language models of a service; to be included without a prefix."""
     models = Models(service)
-    routes = APIRouter(prefix="/v1", tags=["openai"], route_class=RefusingRoute)
+    routes = APIRouter(
+        prefix="/v1", tags=["openai"], route_class=RefusingRoute, responses={"default": description.FAILURE}
+    )
 
-    @routes.get("/models")
+    @routes.get("/models", responses={200: description.MODELS})
     async def list_models() -> dict[str, Any]:
         """List the models."""
         return models.listed()
 
-    @routes.get("/models/{id:path}")
+    @routes.get("/models/{id:path}", responses={200: description.MODEL})
     async def describe_model(id: str) -> dict[str, Any]:
         """Tell of one model."""
         return models.described(id)
 
-    @routes.post("/completions", response_model=None)
+    @routes.post("/completions", response_model=None, responses={200: description.COMPLETION})
     async def complete(body: CompletionRequest, request: Request) -> Response:
         """Continue texts."""
         return await completion_call(body, _model_for(body, models)).respond(service.pipe, request)
 
-    @routes.post("/chat/completions", response_model=None)
+    @routes.post("/chat/completions", response_model=None, responses={200: description.CHAT_COMPLETION})
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Answer the last message of a chat."""
         return await chat_call(body, _model_for(body, models)).respond(service.pipe, request)

@@ -7,8 +7,10 @@ The page is plain HTML, CSS and ES modules from `static/`; once a second it asks
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from ..health import describe
 from ..watched import Watched
 from .errors import RecentErrors
 from .pages import HEADERS, PAGE, Page, load_pages
@@ -16,12 +18,16 @@ from .state import State
 
 __all__ = ["RecentErrors", "router"]
 
+_TOPIC = "ui"
+
 
 def router(service: Watched) -> APIRouter:
     """Return the routes `/ui`, `/ui/static/...` and `/ui/state` of a service."""
     routes = APIRouter(include_in_schema=False)
     pages = load_pages()
     state = State(service, RecentErrors())
+    if service.peers is not None:
+        service.peers.tell(_TOPIC, state.figures)
 
     @routes.get("/ui")
     async def page(request: Request) -> Response:
@@ -33,9 +39,13 @@ def router(service: Watched) -> APIRouter:
         return Response(status_code=404, headers=HEADERS) if found is None else _answer(found, request)
 
     @routes.get("/ui/state")
-    def current_state() -> Response:
+    async def current_state() -> Response:
+        peers = [] if service.peers is None else await service.peers.ask(_TOPIC)
+        others = [peer.said for peer in peers if peer.said is not None]
+        missing = [describe(peer.member) for peer in peers if peer.said is None]
+        content = await run_in_threadpool(state.to_json, others, missing)
         headers = {**HEADERS, "cache-control": "no-store"}
-        return Response(state.to_json(), media_type="application/json", headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
 
     return routes
 

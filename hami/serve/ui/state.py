@@ -5,15 +5,27 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...pipeline import Pipeline
 from ..watched import Watched
-from .errors import RecentError, RecentErrors
+from .errors import MAX_ERRORS, RecentError, RecentErrors
 from .graph import draw
+from .sums import added
 
 _HIDDEN_CODE = "backend-error"
 _HIDDEN_MESSAGE = "a backend raised an exception; the log has its text"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one worker knows: rows of `pipe.stats()`, problems in words, errors as they are shown."""
+
+    rows: list[dict[str, Any]]
+    problems: list[str]
+    errors: list[dict[str, Any]]
 
 
 class State:
@@ -24,23 +36,35 @@ class State:
         self._errors = errors
         self._drawn: tuple[Pipeline, dict[str, Any]] | None = None
 
-    def to_json(self) -> bytes:
-        """Return the state now.
+    def figures(self) -> Figures:
+        """Return what one worker knows."""
+        pipe = self._service.pipe
+        names = frozenset(node.name for node in pipe.plan.nodes)
+        errors = [self._told(error) for error in self._errors.latest(names)]
+        return Figures(pipe.stats(buckets=True), pipe.problems(), errors)
+
+    def to_json(self, others: Sequence[Figures] = (), missing: Sequence[str] = ()) -> bytes:
+        """Return the state now, with what other workers know, and in words those that said nothing.
 
         `clock_s` only ever grows, so that two states give a rate; `time_s` is the time of the day, in seconds
         since 1970. Latencies are in milliseconds, their buckets pairs of an upper bound and a count.
         """
-        pipe = self._service.pipe
-        rows = pipe.stats(buckets=True)
-        names = frozenset(node.name for node in pipe.plan.nodes)
+        parts = [self.figures(), *others]
+        rows = added([part.rows for part in parts])
+        # Numbers of different workers must differ, and the newest must stay the newest.
+        errors = [
+            {**error, "number": error["number"] * len(parts) + place}
+            for place, part in enumerate(parts)
+            for error in part.errors
+        ]
         state = {
             "name": self._service.name,
             "clock_s": time.monotonic(),
             "time_s": time.time(),
-            "problems": pipe.problems(),
-            "graph": self._graph(pipe, {row["node"] for row in rows}),
+            "problems": [*dict.fromkeys(text for part in parts for text in part.problems), *missing],
+            "graph": self._graph(self._service.pipe, {row["node"] for row in rows}),
             "nodes": {row["node"]: _figures(row) for row in rows},
-            "errors": [self._told(error) for error in self._errors.latest(names)],
+            "errors": sorted(errors, key=lambda error: -error["time_s"])[:MAX_ERRORS],
         }
         # as ASCII, since half a surrogate pair is no UTF-8
         return json.dumps(state, allow_nan=False, separators=(",", ":")).encode()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch_samples import DEVICES, HAS_GPU, needs_gpu, normal, torch
 
-from hami.backends.torch.arrays import as_tensor, cuda_devices, data_of, describe
+from hami.backends.torch.arrays import as_tensor, cuda_devices, describe
 from hami.errors import RequestError
 
 NUMPY_TYPES = [
@@ -201,13 +201,6 @@ def test_tensors_without_plain_memory_are_refused(kind: str) -> None:
     value = torch.eye(2).to_sparse() if kind == "sparse_coo" else torch.empty(2, device="meta")
 
     assert f"`{kind}`" in error_of(value).message
-
-
-def test_an_item_without_data_is_refused() -> None:
-    with pytest.raises(RequestError) as caught:
-        data_of({"result": 1})
-
-    assert caught.value.code == "request-missing-key"
 
 
 @pytest.mark.parametrize("device", DEVICES)
