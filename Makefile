@@ -56,7 +56,7 @@ bench-compare: setup  ## the same beside peers, which get environments of their 
 bench-http: setup  ## `hami serve` beside other servers (needs wrk; TRITON_PYTHON: a Python 3.11.0 to 3.11.5)
 	@mkdir -p benchmarks/results
 	@tools/server_environments.sh .peers $(VENV) $(PYTHON) $(TRITON_PYTHON)
-	@$(VENV)/bin/python benchmarks/serving.py --peers .peers --json benchmarks/results/serving.jsonl
+	@$(VENV)/bin/python benchmarks/servers.py --peers .peers --json benchmarks/results/servers.jsonl
 
 asan: setup  ## run the tests with AddressSanitizer
 	@tools/sanitize.sh $(VENV) address

@@ -12,7 +12,7 @@ from typing import Any
 import litserve
 import numpy as np
 from mlp import Session
-from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
+from servers_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
 
 class Mlp(litserve.LitAPI):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from mlp import Session
 from mosec import Runtime, Server, Worker
-from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
+from servers_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
 
 class Raw(Worker):

@@ -14,7 +14,7 @@ import numpy as np
 import ray
 from mlp import Session
 from ray import serve
-from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
+from servers_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -14,7 +14,7 @@ from mlp import INPUT, OUTPUT, SIZES, Session
 from pytriton.decorators import batch
 from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 from pytriton.triton import Triton, TritonConfig
-from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
+from servers_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
 if __name__ == "__main__":
     session = Session(os.environ[MODEL_VARIABLE])

@@ -1,6 +1,6 @@
-"""The servers that `serving.py` compares, and the process that starts one of them and puts load on it.
+"""The servers that `servers.py` compares, and the process that starts one of them and puts load on it.
 
-    python serving_cases.py SYSTEM PYTHON CONNECTIONS SECONDS MODEL      prints one line of JSON
+    python servers_cases.py SYSTEM PYTHON CONNECTIONS SECONDS MODEL      prints one line of JSON
 
 PYTHON is the interpreter of the environment that the server is installed in, CONNECTIONS a list such as
 `16,64`. The bare loop, the engine at a full batch with nothing around it, runs in this process just before
@@ -30,7 +30,7 @@ from batching_cases import bare_rate
 from mlp import INPUT, SIZES, Session
 from other_load import OtherLoad, all_processes, descendants, descendants_ticks
 from rounds import numbers, report
-from serving_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
+from servers_settings import MAX_BATCH, MODEL_VARIABLE, TIMEOUT_MS
 
 HERE = Path(__file__).resolve().parent
 START_S = 120

@@ -1,6 +1,6 @@
 """Measure requests per second and latency over HTTP of `hami serve` beside other servers with the same model.
 
-    python benchmarks/serving.py [--peers .peers] [--rounds 5] [--seconds 2] [--connections 16,64]
+    python benchmarks/servers.py [--peers .peers] [--rounds 5] [--seconds 2] [--connections 16,64]
 
 The model is an MLP on ONNX Runtime, batches of at most 16, 2 ms of patience, one instance; `identity` has no
 model. Each system is a server of its own, loaded by wrk with one thread; they take turns within a round, and
@@ -137,7 +137,7 @@ def main() -> None:
                     partial(
                         run_process,
                         sys.executable,
-                        "serving_cases.py",
+                        "servers_cases.py",
                         system,
                         python,
                         *arguments,
