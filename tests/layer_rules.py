@@ -26,11 +26,12 @@ MAY_INCLUDE = {
     "engine": {"core", "include"},
     "schedule": {"plan", "core", "include"},
     "graph": {"schedule", "plan", "core", "include"},
-    "bind": {"graph", "schedule", "engine", "llm", "kernels", "paged", "plan", "core", "include"},
+    "bind": {"graph", "schedule", "engine", "llm", "kernels", "paged", "plugin", "plan", "core", "include"},
     "builtin": {"plan", "core", "include"},
     "paged": {"core", "include"},
     "llm": {"paged", "core", "include"},
     "kernels": {"core", "include"},
+    "plugin": {"plan", "core", "include"},
     "backends": {"paged", "engine", "plan", "core", "include"},  # plan: a backend is made from a Build
 }
 
@@ -48,11 +49,13 @@ MAY_IMPORT = {
     "scheduler": set(),
     "backend": {"params", "errors", "parser", "scheduler", "_core"},
     "conditions": {"backend", "errors"},
+    "installed": {"errors"},
+    "plugins": {"backend", "installed", "parser", "errors", "_core"},
     "event_loop": set(),
     "instances": {"backend", "errors", "event_loop", "_core"},
     "event": {"errors", "failures"},
-    "process": {"backend", "config", "errors", "_core"},
-    "plan": {"config", "parser", "params", "backend", "scheduler", "errors"},
+    "process": {"backend", "config", "plugins", "errors", "_core"},
+    "plan": {"config", "parser", "params", "plugins", "backend", "scheduler", "errors"},
     "drawing": {"plan", "parser"},
     "stream": {"errors", "_core"},
     "pipeline": {

@@ -16,6 +16,8 @@ from ..config import Config, Setting, import_modules, imports_of, load
 from ..errors import Source, did_you_mean, quoted
 from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
+from ..plugins import load as load_plugin
+from ..plugins import loaded_files
 from .backends import NodePlanner, find_operator_target
 from .entrypoint import DEFAULT_ENTRYPOINT
 from .graph import Graph, Vertex, check_graph
@@ -44,8 +46,8 @@ def plan(source: object) -> Plan:
     Raises ConfigError. Imports the modules that the configuration names.
     """
     config = load(source)
-    import_modules(config)
-    imports = imports_of(config)
+    import_modules(config, load_plugin)
+    imports = (*imports_of(config), *loaded_files())
     planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:
         planner.expand()

@@ -15,15 +15,14 @@ from ..backend import (
     Declaration,
     Param,
     WithPlans,
-    backend_names,
     declarations,
-    find,
 )
 from ..config import NodeConfig
 from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
+from ..plugins import find, known_names
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .handed import plan_alone, refuse_names_from_outside
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values, rows_in_shapes
@@ -158,7 +157,7 @@ class NodePlanner:
             raise self._error(expr, error.code, error.message, error.help) from error
         if found is not None:
             return found
-        help = did_you_mean(name, backend_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
+        help = did_you_mean(name, known_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
         raise self._error(expr, "plan-unknown-backend", f"there is no backend `{name}`", help)
 
     def _error(
