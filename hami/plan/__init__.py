@@ -17,7 +17,6 @@ from ..errors import Source, did_you_mean, quoted
 from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
 from ..plugins import load as load_plugin
-from ..plugins import loaded_files
 from .backends import NodePlanner, find_operator_target
 from .entrypoint import DEFAULT_ENTRYPOINT
 from .graph import Graph, Vertex, check_graph
@@ -47,7 +46,7 @@ def plan(source: object) -> Plan:
     """
     config = load(source)
     import_modules(config, load_plugin)
-    imports = (*imports_of(config), *loaded_files())
+    imports = imports_of(config)
     planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:
         planner.expand()

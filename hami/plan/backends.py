@@ -22,7 +22,7 @@ from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
-from ..plugins import find, known_names
+from ..plugins import find, known_names, loaded_files
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
 from .handed import plan_alone, refuse_names_from_outside
 from .keys import GLOBAL_PARAMS, NODE_PARAMS, convert_setting, node_values, rows_in_shapes
@@ -255,7 +255,7 @@ class NodePlanner:
         if declaration.takes_plans:
             refuse_names_from_outside(expr, where)
             plans = tuple(plan_alone(child.to_core(), self._all_values()) for child in children)
-            python, children = WithPlans(python, plans, self.imports), []
+            python, children = WithPlans(python, plans, (*self.imports, *loaded_files())), []
         return PlannedBackend(
             expr.name,
             "create",
