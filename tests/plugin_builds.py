@@ -1,7 +1,8 @@
 """Build plugins for the tests of the plugin border, with every compiler that is there.
 
 The headers are those of whatever `hami` is imported, so that the same tests run against an installed wheel:
-`cd ELSEWHERE; ENV/bin/pytest TREE/tests/plugin -c TREE/pyproject.toml`.
+`cd ELSEWHERE; ENV/bin/pytest TREE/tests/plugin -c TREE/pyproject.toml`. What PLUGIN_FLAGS holds is added to
+the flags of g++, such as `-fsanitize=address`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ SOURCES = Path(__file__).resolve().parent / "plugin"
 BUILD_S = 300.0
 """How long one compiler may take; zig builds its libc++ when it is used for the first time."""
 
-FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden")
+FLAGS = ("-std=c++20", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden")
 COMPILERS = {
-    "Gcc": ("g++",),
+    "Gcc": ("g++", *os.environ.get("PLUGIN_FLAGS", "").split()),
     "OldStrings": ("g++", "-D_GLIBCXX_USE_CXX11_ABI=0"),  # the string of libstdc++ before GCC 5
     "Clang": ("clang++",),
     "Zig": (sys.executable, "-m", "ziglang", "c++"),  # libc++, linked into the plugin

@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "core/registry.h"
-#include "plan_maker.h"
 #include "plugin/call.h"
 #include "plugin/declarations.h"
 #include "plugin/host.h"
@@ -72,7 +71,8 @@ TEST_CASE("every kind of value crosses and comes back as what it was") {
 TEST_CASE("a value that lies about its kind is refused") {
   Dict dict;
   const Value tensor(Tensor::allocate({DType::kFloat, 32}, {2}));
-  for (int32_t kind : {HAMI_STR, HAMI_BYTES, HAMI_LIST, HAMI_TABLE, HAMI_OPAQUE, 10, -1}) {
+  constexpr int32_t kOthers[] = {HAMI_STR, HAMI_BYTES, HAMI_LIST, HAMI_TABLE, HAMI_OPAQUE, 10, -1};
+  for (const int32_t kind : kOthers) {
     hami_value lie = lend(tensor);
     lie.kind = kind;
     CHECK(host().dict_set(handle(dict), text("x"), &lie) == HAMI_BAD_VALUE);

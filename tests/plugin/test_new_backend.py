@@ -125,3 +125,26 @@ def test_find_package_heeds_the_version_of_the_border(asked: str, is_found: bool
 
     assert (f"found: 1, at {hami.get_include()}" in printed) == is_found
     assert ("found: 0" in printed) != is_found
+
+
+def test_the_sources_of_a_plugin_share_one_table(tmp_path: Path) -> None:
+    for name in ("Left", "Right"):
+        (tmp_path / f"{name}.cc").write_text(
+            "#include <hami/hami.h>\n"
+            f"class Several{name} final : public hami::Backend {{\n"
+            "  void forward(hami::Batch& batch) override {\n"
+            f'    for (hami::Item item : batch) item.set_result("{name}");\n'
+            "  }\n"
+            "};\n"
+            f"HAMI_REGISTER_BACKEND(Several{name});\n"
+        )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(several LANGUAGES CXX)\n"
+        "find_package(hami CONFIG REQUIRED)\nhami_add_plugin(several Left.cc Right.cc)\n"
+    )
+    configure(tmp_path, tmp_path / "build")
+    plugin_builds.run([plugin_builds.find_cmake(), "--build", "build"], tmp_path)
+
+    assert sorted(hami.load(tmp_path / "build" / "libseveral.so")) == ["SeveralLeft", "SeveralRight"]
+    with hami.pipe("SeveralRight") as pipe:
+        assert pipe({"data": 1})["result"] == "Right"

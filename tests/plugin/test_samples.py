@@ -268,6 +268,9 @@ def test_a_read_only_array_says_so(prefix: str, open_pipe: Open) -> None:
 
     assert outcome(pipe, array, how="read_only") is True
     assert not outcome(pipe, array, how="through").flags.writeable
+    with pytest.raises(hami.RequestError, match="read-only"):
+        outcome(pipe, array, how="write")
+    assert array[0] == 0
 
 
 def test_an_array_passes_through_dlpack_both_ways_without_a_copy(prefix: str, open_pipe: Open) -> None:

@@ -68,10 +68,13 @@ class Tensor {
   int32_t device_id() const noexcept { return view_.device_id; }
   inline bool is_read_only() const;
   void* data() const noexcept { return static_cast<char*>(view_.data) + view_.byte_offset; }
-  // The elements in a row. Throws RequestError for another type, strides, or memory of a device.
+  // The elements in a row. Throws RequestError for another type, strides, memory of a device, and
+  // for memory that must not be written unless T is const.
   template <class T>
   std::span<T> elements() const {
-    if (DType::of<std::remove_const_t<T>>() != dtype() || !is_contiguous() || !is_cpu()) {
+    const bool is_forbidden = !std::is_const_v<T> && is_read_only();
+    if (DType::of<std::remove_const_t<T>>() != dtype() || !is_contiguous() || !is_cpu() ||
+        is_forbidden) {
       refuse_elements();
     }
     return {static_cast<T*>(data()), static_cast<size_t>(size())};
@@ -142,9 +145,10 @@ inline hami_managed_tensor* Tensor::to_dlpack() const {
   return managed;
 }
 inline void Tensor::refuse_elements() const {
-  throw RequestError("the array `" + value_.type_name() +
-                         "` is of another type, not in a row, or not in memory of the CPU",
-                     "convert it before the call");
+  throw RequestError(
+      "the array `" + value_.type_name() +
+          "` is of another type, not in a row, not in memory of the CPU, or read-only",
+      "convert it before the call");
 }
 
 inline Value::Value(const Tensor& tensor) : Value(tensor.value()) {}
