@@ -1,5 +1,7 @@
 #include "plugin/host.h"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -13,14 +15,17 @@
 namespace hami::plugin {
 namespace {
 
-thread_local std::string why;
+// The words of the last failure on this thread. Plain memory: telling why must not fail, and a
+// destructor at the end of every thread would need more of the C library than old systems have.
+struct Why {
+  char text[500];
+  size_t size;
+};
+thread_local Why why;
 
 hami_status fail(hami_status status, const char* text) noexcept {
-  try {
-    why = text;
-  } catch (...) {
-    why.clear();
-  }
+  why.size = std::min(std::strlen(text), sizeof(why.text));
+  std::memcpy(why.text, text, why.size);
   return status;
 }
 
@@ -50,7 +55,7 @@ const T& typed(const hami_object* object, const char* name) {
   return *found;
 }
 
-hami_text last_error() { return lend(std::string_view(why)); }
+hami_text last_error() { return {why.text, why.size}; }
 
 void retain(const hami_object* object) {
   if (object != nullptr) object_of(object)->retain();
