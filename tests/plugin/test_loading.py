@@ -359,7 +359,7 @@ def test_the_command_loads_plugins_first(build: Build) -> None:
             command, capture_output=True, text=True, timeout=60, check=False, cwd=file.parent
         )
 
-    assert "plain:\n  OfTheCommand          Multiplies integers." in run(str(file), "backends").stdout
+    assert run(str(file), "backends", "OfTheCommand").stdout.startswith("OfTheCommand(factor=2)\n")
     assert run(str(file), "run", "OfTheCommand(5)", "data=3").stdout == "15\n"
     wrong = run("missing.so", "backends")
     assert (wrong.returncode, wrong.stdout) == (2, "")
