@@ -191,6 +191,22 @@ class Meet final : public hami::Backend {
   }
 };
 
+// Must not run an item twice: a bad one fails its whole batch. Tells how often it has run.
+class Once final : public hami::Backend {
+ public:
+  hami::BatchRange batch_range() const override { return {1, 4}; }
+  void forward(hami::Batch& batch) override {
+    ++num_runs_;
+    for (hami::Item item : batch) {
+      if (item.get<int64_t>("data") < 0) throw std::runtime_error("once and no more");
+      item.set_result(num_runs_);
+    }
+  }
+
+ private:
+  int num_runs_ = 0;
+};
+
 // Tells the number of items and of rows of its run.
 class Count final : public hami::Backend {
  public:
@@ -228,6 +244,7 @@ HAMI_REGISTER_BACKEND(Echo, .name = PREFIX "Echo", .doc = "Gives back.",
                       .reads = {"data", "wanted"});
 HAMI_REGISTER_BACKEND(Arrays, .name = PREFIX "Arrays", .doc = "Passes arrays.",
                       .reads = {"data", "how"});
+HAMI_REGISTER_BACKEND(Once, .name = PREFIX "Once", .doc = "Runs once.", .is_idempotent = false);
 HAMI_REGISTER_BACKEND(Meet, .name = PREFIX "Meet", .doc = "Waits for another run.");
 HAMI_REGISTER_BACKEND(Count, .name = PREFIX "Count", .doc = "Counts.",
                       .params = {{.name = "max",

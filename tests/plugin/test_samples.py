@@ -159,6 +159,17 @@ def test_the_items_beside_a_bad_one_get_their_results(prefix: str, how: str, ope
     assert [item.get("result") for item in batch] == [f"ok {i}" if i != 3 else None for i in range(8)]
 
 
+def test_a_batch_that_must_not_run_twice_fails_as_a_whole(prefix: str, open_pipe: Open) -> None:
+    pipe = open_pipe({"backend": f"{prefix}Once", "max": 4, "batching_timeout": 1000})
+    batch: list[dict[str, Any]] = [{"data": i if i != 2 else -1} for i in range(4)]
+
+    with pytest.raises(hami.Error, match="once and no more"):
+        pipe(batch)
+
+    assert not any("result" in item for item in batch)
+    assert outcome(pipe, 1, request_size=4) == 2  # its second run
+
+
 def test_errors_are_counted_in_the_statistics(prefix: str, open_pipe: Open) -> None:
     pipe = open_pipe(f"{prefix}Fail")
     outcome(pipe, "fine")
