@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .engine import Engine, TensorSpec
     from .event import Dict, Event
     from .pipeline import Pipeline, pipe
+    from .plugins import get_cmake_dir, get_include, load
     from .sources import source
 
 __all__ = [
@@ -51,6 +52,9 @@ __all__ = [
     "WorkerError",
     "alias",
     "condition",
+    "get_cmake_dir",
+    "get_include",
+    "load",
     "param",
     "parse",
     "pipe",
@@ -69,6 +73,9 @@ _HOMES = {
     "Pipeline": ".pipeline",
     "SamplingParams": ".backends.llm.sampling",
     "TensorSpec": ".engine",
+    "get_cmake_dir": ".plugins",
+    "get_include": ".plugins",
+    "load": ".plugins",
     "pipe": ".pipeline",
     "source": ".sources",
 }

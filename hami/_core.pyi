@@ -256,6 +256,14 @@ class TextStream:
 
 def declarations() -> list[dict[str, Any]]: ...
 
+ABI_VERSION: tuple[int, int]
+
+def load_plugin(path: bytes, taken: set[str]) -> dict[str, Any]:
+    """Load a shared library and return its `name`, its `classes` and whether it `is_new`.
+
+    Raises ConfigError where it is no plugin, or one of its classes has the name of another or one of `taken`.
+    """
+
 class CpuDecoder:
     """A dense Llama, Qwen2 or Qwen3 on the CPU, over pages of keys and values.
 

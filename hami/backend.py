@@ -382,6 +382,12 @@ def backend_names() -> list[str]:
     return sorted({*core_table(), *_classes, *FAMILIES, *ALIASES, *macro_names()})
 
 
+def registered_names() -> set[str]:
+    """Return the names of the classes and objects that are registered in Python."""
+    with _lock:
+        return {*_classes, *_instances}
+
+
 def python_instances() -> dict[str, Any]:
     """Return the objects registered under a name, for `Forward[name]`."""
     return dict(_instances)

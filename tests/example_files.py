@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import hami
 from hami.config import import_modules, load
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -15,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 def backends_of(example: str, file: str) -> ModuleType:
     """Return a module that the example's pipeline imports, loaded the way the pipeline loads it."""
-    import_modules(load(EXAMPLES / example / "pipeline.toml"))
+    import_modules(load(EXAMPLES / example / "pipeline.toml"), hami.load)
     path = str(EXAMPLES / example / file)
     return next(module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == path)
 

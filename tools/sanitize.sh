@@ -2,7 +2,7 @@
 # Run the C++ tests, and the Python tests that stress the core, with a core compiled for a sanitizer of gcc.
 #
 # Usage: sanitize.sh VENV address|thread [PYTEST ARGUMENTS...]
-# Without arguments all of tests/flow and tests/unit is run after the C++ tests.
+# Without arguments all of tests/flow and tests/unit is run after the C++ tests, and with `address` tests/plugin.
 # The compiled core goes into an environment of its own (build/<sanitizer>/env) that borrows everything else from VENV.
 # Engines and the interpreter are not instrumented, so only tests of our own code are run. Reports are found by the exit code
 # and by their files: pytest may catch what a sanitizer prints.
@@ -26,6 +26,8 @@ library() {
 
 case $sanitizer in
     address)
+        (($#)) || tests+=(tests/plugin)
+        export PLUGIN_FLAGS=-fsanitize=address
         # Without libstdc++ beside it, the preloaded runtime cannot see exceptions that cross into the core.
         preload="$(library libasan.so) $(library libstdc++.so)"
         # Freed memory is kept back on purpose, to see who still uses it; and in a child of a process with threads the

@@ -14,6 +14,7 @@
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
+#include "bind/plugin_loader.h"
 #include "bind/python_backend.h"
 #include "bind/python_deferred.h"
 #include "bind/python_order.h"
@@ -54,6 +55,7 @@ PYBIND11_MODULE(_parts, module, pybind11::mod_gil_not_used()) {
   define_llm_scheduler(module);
   define_llm_fake_model(module);
   define_llm_text(module);
+  define_plugins(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }
 

@@ -1,10 +1,11 @@
-// The table of backend classes. Classes are process-wide and fixed once the library is loaded;
-// instances live in the Scope of one pipeline. Each class is declared beside its code with
-// HAMI_REGISTER, and nobody includes its header.
+// The table of backend classes. Classes are process-wide and are never taken away; instances live
+// in the Scope of one pipeline. Each class of the core is declared beside its code with
+// HAMI_REGISTER, and nobody includes its header; those of plugins come later, on any thread.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct BackendClass {
   bool is_hidden = false;
   bool is_condition = false;  // derives from Condition, so it may stand in a prefix
   std::string extra = "";     // the optional dependency group it needs, if any
+  std::string home = "";      // the file of the plugin that it came with, if it did
   std::function<std::shared_ptr<Backend>(Build&)> create = {};
 };
 
@@ -35,12 +37,18 @@ class Registry {
 
   // REQUIRES: called during static initialisation; names are unique.
   void add(BackendClass backend_class);
+  // Adds all of them, or none where one has the name of another: returns the class that has it, or
+  // null.
+  const BackendClass* add_all(std::vector<BackendClass> classes);
   // The class of this name, or null.
   const BackendClass* find(std::string_view name) const;
   // All classes, by name.
   std::vector<const BackendClass*> all() const;
 
  private:
+  const BackendClass* find_locked(std::string_view name) const;
+
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<BackendClass>> classes_;
 };
 

@@ -15,6 +15,7 @@ import typer
 
 from ..errors import ConfigError
 from .deploy import deploy
+from .new_backend import new_backend
 from .serve import serve
 from .source import SourceArgument, reported, source_of
 
@@ -37,6 +38,24 @@ def _print_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_include(is_wanted: bool) -> None:
+    if is_wanted:
+        _print_folder("get_include")
+
+
+def _print_cmake_dir(is_wanted: bool) -> None:
+    if is_wanted:
+        _print_folder("get_cmake_dir")
+
+
+def _print_folder(function: str) -> None:
+    with reported():
+        from .. import plugins
+
+        typer.echo(getattr(plugins, function)())
+    raise typer.Exit
+
+
 def main() -> None:
     """Run the command line."""
     app(prog_name="hami")
@@ -48,8 +67,28 @@ def _common(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    include: Annotated[
+        bool,
+        typer.Option(
+            "--include-dir", callback=_print_include, is_eager=True, help="Print where the C++ headers are."
+        ),
+    ] = False,
+    cmake_dir: Annotated[
+        bool,
+        typer.Option(
+            "--cmake-dir", callback=_print_cmake_dir, is_eager=True, help="Print what `hami_DIR` of CMake is."
+        ),
+    ] = False,
+    plugin: Annotated[
+        list[Path] | None, typer.Option("--plugin", help="Load this plugin first; may be repeated.")
+    ] = None,
 ) -> None:
     """Check, show, run, serve and deploy inference pipelines."""
+    with reported():
+        for path in plugin or ():
+            from ..plugins import load
+
+            load(path)
 
 
 @app.command()
@@ -156,6 +195,7 @@ def run(
 
 app.command()(serve)
 app.command()(deploy)
+app.command()(new_backend)
 
 
 def _read_input(text: str) -> tuple[str, Any]:

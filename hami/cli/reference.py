@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import FAMILY_CLASSES, Declaration, Param, backend_names, declarations, find, load_family
+from ..backend import FAMILY_CLASSES, Declaration, Param, declarations, load_family
 from ..errors import ConfigError, did_you_mean
+from ..installed import promises
 from ..parser import ALIASES, canonical, macro_text
+from ..plugins import fetch, find, known_names
 
 # What the language itself replaces, so that no class of that name exists.
 FORMS = {
@@ -16,8 +18,9 @@ FORMS = {
 }
 
 
-def families() -> tuple[dict[str, list[Declaration]], dict[str, str]]:
-    """Return all declarations by family, and for each family that cannot be loaded the reason."""
+def families() -> tuple[dict[str, list[Declaration]], dict[str, str], list[str]]:
+    """Return all declarations by family, for each family that cannot be loaded the reason, and the errors of
+    packages that promise backends and cannot load them."""
     missing: dict[str, str] = {}
     for family in FAMILY_CLASSES:
         try:
@@ -25,14 +28,26 @@ def families() -> tuple[dict[str, list[Declaration]], dict[str, str]]:
         except ConfigError as error:
             missing[family] = error.help
     found: dict[str, list[Declaration]] = {}
+    broken = _fetch_all()
     for declaration in sorted(declarations().values(), key=lambda one: one.name):
         found.setdefault(declaration.family or "other", []).append(declaration)
-    return dict(sorted(found.items())), missing
+    return dict(sorted(found.items())), missing, broken
+
+
+def _fetch_all() -> list[str]:
+    """Load what installed packages promise, and return the errors."""
+    broken: list[str] = []
+    for name in sorted(promises().keys() - declarations().keys()):
+        try:
+            fetch(name)
+        except ConfigError as error:
+            broken.append(str(error))
+    return broken
 
 
 def list_text(is_all: bool) -> str:
     """Return the list of backends by family, one a line."""
-    found, missing = families()
+    found, missing, broken = families()
     blocks = []
     for family, members in found.items():
         shown = [member for member in members if is_all or not member.is_hidden]
@@ -45,7 +60,7 @@ def list_text(is_all: bool) -> str:
                 [f"{family} (not installed: {help}):", *(f"  {name}" for name in FAMILY_CLASSES[family])]
             )
         )
-    return "\n\n".join(blocks)
+    return "\n\n".join([*blocks, *broken])
 
 
 def _row(name: str, doc: str) -> str:
@@ -63,7 +78,7 @@ def backend_text(name: str) -> str:
     declaration = find(real)
     if declaration is None:
         help = did_you_mean(
-            name, [*backend_names(), *FORMS], cutoff=0.4, otherwise="run `hami backends` for the list"
+            name, [*known_names(), *FORMS], cutoff=0.4, otherwise="run `hami backends` for the list"
         )
         raise ConfigError(
             f"there is no backend `{name}`", code="plan-unknown-backend", where="hami backends", help=help

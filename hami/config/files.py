@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Source, Span, did_you_mean
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a value|redefine)")
+
+LoadPlugin = Callable[[str], object]  # hami.plugins.load, which is above this layer
 
 _import_lock = threading.RLock()
 
@@ -99,9 +101,9 @@ def _toml_error(source: Source, reason: str) -> ConfigError:
     return Span(source, start, start + 1).error("config-toml", message, help, with_column=True)
 
 
-def import_modules(config: Config) -> None:
-    """Import what `imports` names: modules, or Python files relative to the configuration, each once a
-    process."""
+def import_modules(config: Config, load_plugin: LoadPlugin) -> None:
+    """Import what `imports` names, each once a process: modules, and Python files or plugins relative to the
+    configuration."""
     setting = config.settings.get("imports")
     if setting is None:
         return
@@ -110,7 +112,7 @@ def import_modules(config: Config) -> None:
         message = f"`imports` must be a list of texts, got `{setting.value!r}`"
         raise setting.error("config-imports", message, 'write `imports = ["./backends.py"]`')
     for name in names:
-        _import_one(name, config.directory or os.getcwd(), setting)
+        _import_one(name, config.directory or os.getcwd(), setting, load_plugin)
 
 
 def imports_of(config: Config) -> tuple[str, ...]:
@@ -126,28 +128,34 @@ def imports_of(config: Config) -> tuple[str, ...]:
     return tuple(_path_of(name, directory) if _is_file(name) else name for name in names)
 
 
-def import_by_name(name: str) -> None:
+def import_by_name(name: str, load_plugin: LoadPlugin) -> None:
     """Import one of what `imports_of` returned. Raises what the module raises."""
-    if _is_file(name):
+    if _is_plugin(name):
+        load_plugin(name)
+    elif _is_file(name):
         _import_file(name)
     else:
         importlib.import_module(name)
 
 
 def _is_file(name: str) -> bool:
-    return name.endswith(".py") or os.sep in name
+    return name.endswith(".py") or os.sep in name or _is_plugin(name)
+
+
+def _is_plugin(name: str) -> bool:
+    return name.endswith(".so") or ".so." in os.path.basename(name)
 
 
 def _path_of(name: str, directory: str) -> str:
     return os.path.abspath(os.path.join(directory, name))
 
 
-def _import_one(name: str, directory: str, setting: Setting) -> None:
+def _import_one(name: str, directory: str, setting: Setting, load_plugin: LoadPlugin) -> None:
     is_file = _is_file(name)
     path = _path_of(name, directory)
     if is_file and not os.path.isfile(path):
         try:
-            near = [entry for entry in os.listdir(os.path.dirname(path)) if entry.endswith(".py")]
+            near = [entry for entry in os.listdir(os.path.dirname(path)) if entry.endswith((".py", ".so"))]
         except OSError:
             near = []
         help = did_you_mean(
@@ -155,10 +163,7 @@ def _import_one(name: str, directory: str, setting: Setting) -> None:
         )
         raise setting.error("config-import", f"there is no file `{name}`", help)
     try:
-        if is_file:
-            _import_file(path)
-        else:
-            importlib.import_module(name)
+        import_by_name(path if is_file else name, load_plugin)
     except ConfigError:
         raise
     except Exception as error:

@@ -16,6 +16,7 @@ from ..config import Config, Setting, import_modules, imports_of, load
 from ..errors import Source, did_you_mean, quoted
 from ..parser import Expr, parse_source
 from ..parser.expand import resolve_instances
+from ..plugins import load as load_plugin
 from .backends import NodePlanner, find_operator_target
 from .deployment import KEY as DEPLOYMENT
 from .deployment import deployment_options
@@ -46,7 +47,7 @@ def plan(source: object) -> Plan:
     Raises ConfigError. Imports the modules that the configuration names.
     """
     config = load(source)
-    import_modules(config)
+    import_modules(config, load_plugin)
     imports = imports_of(config)
     planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:

@@ -15,15 +15,14 @@ from ..backend import (
     Declaration,
     Param,
     WithPlans,
-    backend_names,
     declarations,
-    find,
 )
 from ..config import NodeConfig
 from ..errors import ConfigError, Source, did_you_mean, nearest, quoted
 from ..parser import Argument, Expr, Value, parse_source
 from ..parser.expand import Expansion
 from ..parser.render import prefix_text
+from ..plugins import find, known_names, loaded_files
 from .deployment import KEY as DEPLOYMENT
 from .deployment import deployment_options
 from .entrypoint import REGISTERS, default_entrypoint, with_own_names
@@ -162,7 +161,7 @@ class NodePlanner:
             raise self._error(expr, error.code, error.message, error.help) from error
         if found is not None:
             return found
-        help = did_you_mean(name, backend_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
+        help = did_you_mean(name, known_names(), cutoff=0.4, otherwise="run `hami backends` for the list")
         raise self._error(expr, "plan-unknown-backend", f"there is no backend `{name}`", help)
 
     def _error(
@@ -260,7 +259,7 @@ class NodePlanner:
         if declaration.takes_plans:
             refuse_names_from_outside(expr, where)
             plans = tuple(plan_alone(child.to_core(), self._all_values()) for child in children)
-            python, children = WithPlans(python, plans, self.imports), []
+            python, children = WithPlans(python, plans, (*self.imports, *loaded_files())), []
         return PlannedBackend(
             expr.name,
             "create",

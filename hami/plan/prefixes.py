@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..backend import FAMILIES, declarations
 from ..errors import ConfigError, Source, did_you_mean, quoted
 from ..parser import Argument, Expr, canonical, parse_source
+from ..plugins import fetch
 
 # The backends that heed conditions in front of their children.
 HEEDED_BY = ("S", "List")
@@ -62,6 +63,8 @@ def known_condition(expr: Expr) -> Expr | None:
         message = f"`{condition.name}` in a prefix stands alone"
         raise _refused(expr, message, f"write `({condition.name})X`")
     known = declarations()
+    if condition.name not in known and fetch(condition.name) is not None:
+        known = declarations()
     if condition.name not in known or not known[condition.name].is_condition:
         is_backend = condition.name in {*known, *FAMILIES}
         name = f"`{condition.name}`"

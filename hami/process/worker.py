@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _core
 from ..config import import_by_name
+from ..plugins import load as load_plugin
 from . import main_module
 from .channel import Channel
 from .packing import Packed, join, pack, pack_dict, pack_error, split, unpack
@@ -60,7 +61,7 @@ def _start(channel: Channel) -> _core.Pipeline | None:
     try:
         imports, plan = unpack(channel.receive(), main_module.load)
         for name in imports:
-            import_by_name(name)
+            import_by_name(name, load_plugin)
         pipeline = _core.Pipeline(resolve_all(plan, main_module.load))
     except BaseException as error:
         channel.send(pack(("failed", pack_error(error))))

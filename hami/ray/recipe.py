@@ -20,6 +20,7 @@ from ..conditions import condition
 from ..config import Config, import_modules, imports_of
 from ..errors import BuildError, ConfigError
 from ..plan import Plan, PlannedBackend
+from ..plugins import load as load_plugin
 from ..scheduler import Scheduler
 
 _IN_MODULE = "define it at the top level of a module, and name the module in `imports`"
@@ -58,7 +59,7 @@ class Recipe:
         Raises ConfigError, BuildError.
         """
         config = replace(self.config, directory=self._directory())
-        import_modules(config)
+        import_modules(config, load_plugin)
         if self.registered:
             self._register()
         return config

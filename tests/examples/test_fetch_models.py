@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from example_files import EXAMPLES, module_at
 
+import hami
 from hami.config import import_modules, load
 from hami.errors import ConfigError
 
@@ -150,7 +151,7 @@ def test_a_missing_model_names_the_command_to_run(name: str, tmp_path: Path) -> 
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("models"))
 
     with pytest.raises(ConfigError) as caught:
-        import_modules(load(tmp_path / name / "pipeline.toml"))
+        import_modules(load(tmp_path / name / "pipeline.toml"), hami.load)
 
     assert caught.value.code == "model-missing"
     assert caught.value.help == f"run `python {tmp_path / 'fetch_models.py'}`"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import os
 import socket
 import struct
 import termios
@@ -237,6 +238,7 @@ def test_ids_lines_and_counts_are_those_of_the_long_way(serve: Any, taken: list[
     for line in lines:
         assert line.pop("ms") >= 0
         line.pop("request_id")
+        assert line.pop("pid") == os.getpid()
         assert line == {"method": "POST", "path": "/v1/nodes/copy", "status": 200, "bytes": 5}
     metrics = served.get("/metrics").body.decode()
     assert 'hami_http_requests_total{method="POST",route="/v1/nodes/{node}",status="200"} 6.0' in metrics

@@ -33,7 +33,7 @@ def python_codes(path: Path) -> Iterator[str]:
 
 def cpp_codes(path: Path) -> Iterator[str]:
     """Yield the codes that a C++ file raises."""
-    yield from re.findall(r'Kind::k[A-Z]\w+,\s*"([a-z][a-z0-9-]*)"', path.read_text(encoding="utf-8"))
+    yield from re.findall(r'ErrorKind::k[A-Z]\w+,\s*"([a-z][a-z0-9-]*)"', path.read_text(encoding="utf-8"))
 
 
 @lru_cache

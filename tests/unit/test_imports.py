@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import hami
 from hami.config import import_modules, load
 from hami.errors import ConfigError
 from hami.plan import plan
@@ -58,7 +59,7 @@ def test_a_file_is_imported_once_a_process(write: Write) -> None:
     monkey.delenv("HAMI_COUNT", raising=False)
 
     for _ in range(3):
-        import_modules(load(file))
+        import_modules(load(file), hami.load)
 
     import os
 
