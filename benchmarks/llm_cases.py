@@ -1,6 +1,6 @@
 """One engine of `llm.py`, in a process of its own: all workloads, one after another.
 
-    python llm_cases.py PEER FOLDER      prints one line of JSON
+    python llm_cases.py PEER FOLDER ABCD      prints one line of JSON; the letters are workloads
 
 The time of a prompt is that of a run that gives one token; the time of a step what each further token adds.
 Every figure is the best of a few tries in this process; the spread is that between the rounds of `llm.py`.
@@ -83,24 +83,26 @@ def shared_figures(serve: Serve, has_cache: bool) -> dict[str, float]:
     return {"shared_cold_s": min(cold), "shared_warm_s": min(warm)}
 
 
-def main(peer: str, folder: Path) -> None:
+def main(peer: str, folder: Path, wanted: str) -> None:
     others_before_cores = sample(0.2)
     load = OtherLoad()
     serve = PEERS[peer](folder, False)  # so that no try finds the prompt of the one before
     _, (sample_answer,) = timed(serve, workloads.alone(64, 32))
-    figures = {
-        "prompt_64_per_s": prompt_rate(serve, 64),
-        "prompt_512_per_s": prompt_rate(serve, 512),
-        "step_1_ms": step_ms(serve, 1),
-        "step_8_ms": step_ms(serve, 8),
-        **crowd_figures(serve),
-        **shared_figures(serve, False),
-    }
-    if peer.startswith(("hami", "vllm")):
+    figures: dict[str, float] = {}
+    if "A" in wanted:
+        figures |= {f"prompt_{number}_per_s": prompt_rate(serve, number) for number in (64, 512)}
+        figures["step_1_ms"] = step_ms(serve, 1)
+    if "B" in wanted:
+        figures["step_8_ms"] = step_ms(serve, 8)
+    if "C" in wanted:
+        figures |= crowd_figures(serve)
+    if "D" in wanted:
+        figures |= shared_figures(serve, False)
+    if "D" in wanted and peer.startswith(("hami", "vllm")):
         del serve
         figures |= shared_figures(PEERS[peer](folder, True), True)
     report(peer, others_before_cores, load.cores(), tokens=sample_answer.token_ids, **figures)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
