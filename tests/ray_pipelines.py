@@ -16,7 +16,7 @@ PARTS = {
     "imports": IMPORTS,
     "ray": {"ray_actor_options": SMALL, "health_check_period_s": 0.5},
     "picky": {
-        "backend": "Picky",
+        "backend": "RayPicky",
         "next": "copy",
         "ray": {
             "ray_actor_options": {**SMALL, "num_gpus": 0.25},
@@ -24,18 +24,18 @@ PARTS = {
         },
     },
     "copy": {"backend": "Identity", "next": "count"},
-    "count": {"backend": "Count"},
+    "count": {"backend": "RayCount"},
 }
 SPREAD = {
     "imports": IMPORTS,
     "ray": {"ray_actor_options": SMALL, "autoscaling_config": {"min_replicas": 2, "max_replicas": 2}},
-    "where": {"backend": "Where", "max": 8, "batching_timeout": 100},
+    "where": {"backend": "RayWhere", "max": 8, "batching_timeout": 100},
 }
 FRAGILE = {
     "imports": IMPORTS,
     "ray": {"ray_actor_options": SMALL, "health_check_period_s": 0.2, "graceful_shutdown_timeout_s": 60},
-    "sick": {"backend": "Sick", "next": "where"},
-    "where": {"backend": "Where"},
+    "sick": {"backend": "RaySick", "next": "where"},
+    "where": {"backend": "RayWhere"},
 }
 CHAT = {
     "imports": [str(HERE / "fake_models.py")],

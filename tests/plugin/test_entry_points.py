@@ -84,10 +84,10 @@ def test_a_class_or_function_is_registered_under_the_name_of_its_entry(
 
 def test_a_wheel_that_ships_a_plugin_is_found(install: Install, open_pipe: Open) -> None:
     text = 'from pathlib import Path\nPLUGIN = Path(__file__).with_name("libshipped.so")\n'
-    folder = install("of-a-plugin", "promised_plugin", text, Shipped="promised_plugin:PLUGIN")
-    plugin_builds.build_plain(folder / "libshipped.so", NAME='"Shipped"')
+    folder = install("of-a-plugin", "promised_plugin", text, PlainShipped="promised_plugin:PLUGIN")
+    plugin_builds.build_plain(folder / "libshipped.so", NAME='"PlainShipped"')
 
-    assert open_pipe("Shipped(5)")({"data": 2})["result"] == 10
+    assert open_pipe("PlainShipped(5)")({"data": 2})["result"] == 10
 
 
 def test_a_package_is_not_imported_before_it_is_needed(install: Install, open_pipe: Open) -> None:

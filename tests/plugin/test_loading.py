@@ -54,15 +54,15 @@ def refused(path: Path | str | int, code: str, *words: str) -> hami.ConfigError:
 
 
 def test_a_plugin_in_c_is_loaded_and_runs(build: Build, open_pipe: Open) -> None:
-    assert hami.load(build("InC")) == ("InC",)
+    assert hami.load(build("PlainInC")) == ("PlainInC",)
 
-    assert open_pipe("InC(factor=3)")({"data": 5})["result"] == 15
+    assert open_pipe("PlainInC(factor=3)")({"data": 5})["result"] == 15
 
 
 def test_loading_the_same_file_twice_is_harmless(build: Build) -> None:
-    file = build("Twice")
+    file = build("PlainTwice")
 
-    assert hami.load(file) == hami.load(str(file)) == ("Twice",)
+    assert hami.load(file) == hami.load(str(file)) == ("PlainTwice",)
 
 
 def test_many_threads_may_load_at_once(build: Build) -> None:
@@ -77,17 +77,19 @@ def test_many_threads_may_load_at_once(build: Build) -> None:
 def test_a_smaller_table_of_an_older_border_is_read_as_far_as_it_goes(build: Build, open_pipe: Open) -> None:
     """Of an older minor version, whose classes ended before `batch_range`."""
     size = "offsetof(hami_backend_class,batch_range)"
-    hami.load(build("Older", CLASS_SIZE=size, HOST_SIZE="offsetof(hami_host,node_name)", MINOR=0))
+    hami.load(build("PlainOlder", CLASS_SIZE=size, HOST_SIZE="offsetof(hami_host,node_name)", MINOR=0))
 
-    pipe = open_pipe({"backend": "Older", "max": 100})  # the range of `plain.c` ends at 4
+    pipe = open_pipe({"backend": "PlainOlder", "max": 100})  # the range of `plain.c` ends at 4
     assert pipe({"data": 5, "request_size": 100})["result"] == 10
 
 
 def test_a_larger_table_of_a_newer_minor_version_is_taken(build: Build, open_pipe: Open) -> None:
     size = "sizeof(hami_backend_class)+800"
-    hami.load(build("NewerMinor", MINOR=MINOR + 7, CLASS_SIZE=size, PLUGIN_SIZE="sizeof(hami_plugin)+80"))
+    hami.load(
+        build("PlainNewerMinor", MINOR=MINOR + 7, CLASS_SIZE=size, PLUGIN_SIZE="sizeof(hami_plugin)+80")
+    )
 
-    assert open_pipe("NewerMinor")({"data": 5})["result"] == 10
+    assert open_pipe("PlainNewerMinor")({"data": 5})["result"] == 10
 
 
 # --- versions --------------------------------------------------------------------------------------
@@ -114,9 +116,9 @@ def test_a_plugin_that_needs_more_of_the_host_is_refused(build: Build) -> None:
 
 
 def test_a_refused_plugin_may_be_built_anew_and_loaded(build: Build) -> None:
-    refused(build("Again", MAJOR=MAJOR + 1), "plugin-abi")
+    refused(build("PlainAgain", MAJOR=MAJOR + 1), "plugin-abi")
 
-    assert hami.load(build("Again")) == ("Again",)
+    assert hami.load(build("PlainAgain")) == ("PlainAgain",)
 
 
 # --- damaged tables --------------------------------------------------------------------------------
@@ -162,15 +164,15 @@ def test_a_plugin_whose_open_fails_is_refused(build: Build) -> None:
 def test_two_plugins_with_one_name_are_refused_with_the_file_of_the_first(
     build: Build, tmp_path: Path
 ) -> None:
-    first = build("Shared")
+    first = build("PlainShared")
     hami.load(first)
-    second = plugin_builds.build_plain(tmp_path / "second.so", NAME='"Shared"', MAX_ROWS=5)
+    second = plugin_builds.build_plain(tmp_path / "second.so", NAME='"PlainShared"', MAX_ROWS=5)
 
     refused(
         second,
         "plugin-duplicate-class",
         str(second),
-        f"`Shared`, which is already one of the plugin `{first}`",
+        f"`PlainShared`, which is already one of the plugin `{first}`",
     )
 
 
@@ -194,10 +196,10 @@ def test_a_name_that_is_registered_in_python_is_refused(build: Build) -> None:
 
 
 def test_a_name_of_a_plugin_is_refused_in_python(build: Build) -> None:
-    hami.load(build("Ours"))
+    hami.load(build("PlainOurs"))
 
-    with pytest.raises(hami.ConfigError, match="`Ours` is already a name"):
-        hami.register("Ours", lambda batch: batch)
+    with pytest.raises(hami.ConfigError, match="`PlainOurs` is already a name"):
+        hami.register("PlainOurs", lambda batch: batch)
 
 
 # --- files -----------------------------------------------------------------------------------------
@@ -267,10 +269,10 @@ def test_a_path_that_is_no_text_is_loaded(build: Build, tmp_path: Path) -> None:
 def test_a_relative_path_is_one_of_the_current_folder(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build("Relative")
+    build("PlainRelative")
     monkeypatch.chdir(tmp_path)
 
-    assert hami.load("libRelative.so") == ("Relative",)
+    assert hami.load("libPlainRelative.so") == ("PlainRelative",)
 
 
 # --- while it runs ---------------------------------------------------------------------------------
@@ -287,9 +289,9 @@ def test_a_batch_range_that_means_nothing_is_refused(low: int, high: int, build:
 
 
 def test_a_plugin_that_fails_without_a_word_is_an_error_that_says_so(build: Build, open_pipe: Open) -> None:
-    hami.load(build("Silent", CREATE_STATUS=9))
-    with pytest.raises(hami.BuildError, match="`Silent` cannot be made: it failed with status 9"):
-        hami.pipe("Silent")
+    hami.load(build("PlainSilent", CREATE_STATUS=9))
+    with pytest.raises(hami.BuildError, match="`PlainSilent` cannot be made: it failed with status 9"):
+        hami.pipe("PlainSilent")
 
     hami.load(build("Careless"))
     graph = {
@@ -318,9 +320,9 @@ def test_a_result_whose_kind_is_a_lie_is_an_error(kind: int, build: Build, open_
 
 
 def test_a_plugin_stays_loaded_for_pipelines_that_are_open(build: Build, open_pipe: Open) -> None:
-    file = build("Stays")
+    file = build("PlainStays")
     hami.load(file)
-    pipe = open_pipe("Stays")
+    pipe = open_pipe("PlainStays")
     file.unlink()
 
     assert pipe({"data": 5})["result"] == 10
@@ -333,8 +335,8 @@ def test_a_plugin_stays_loaded_for_pipelines_that_are_open(build: Build, open_pi
 
 
 def test_a_configuration_imports_a_plugin_beside_it(build: Build, tmp_path: Path, open_pipe: Open) -> None:
-    build("Imported")
-    text = 'imports = ["./libImported.so"]\n[node]\nbackend = "Imported"\nfactor = 4\n'
+    build("PlainImported")
+    text = 'imports = ["./libPlainImported.so"]\n[node]\nbackend = "PlainImported"\nfactor = 4\n'
     (tmp_path / "pipeline.toml").write_text(text, encoding="utf-8")
 
     assert open_pipe(tmp_path / "pipeline.toml")({"data": 5})["result"] == 20

@@ -13,7 +13,7 @@ import hami
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # a replica does not know the tests
 
 
-@hami.register("Where")
+@hami.register("RayWhere")
 def where(batch: list[dict[str, Any]]) -> None:
     """Tell which replica answers; `gate` names a file that must exist before it does."""
     import ray
@@ -36,7 +36,7 @@ class CustomError(Exception):
     """An exception of the user's."""
 
 
-@hami.register("Picky")
+@hami.register("RayPicky")
 def double(batch: list[dict[str, Any]]) -> None:
     """Refuse negative numbers, and write into the array that it was given."""
     for item in batch:
@@ -48,7 +48,7 @@ def double(batch: list[dict[str, Any]]) -> None:
         item["twice"] = True
 
 
-@hami.register("Count")
+@hami.register("RayCount")
 def count(item: dict[str, Any]) -> Any:
     """Yield partial results."""
     for number in range(item["data"]):
@@ -56,7 +56,7 @@ def count(item: dict[str, Any]) -> Any:
 
 
 @hami.register
-class Sick(hami.Backend):
+class RaySick(hami.Backend):
     """Well until it is told to be sick."""
 
     sign = ""

@@ -52,7 +52,7 @@ def infer(handle: Any, request: dict[str, Any], **keywords: Any) -> Any:
 
 
 def nodes_of(handle: Any) -> set[str]:
-    """Return the nodes on which replicas of `Where` answer."""
+    """Return the nodes on which replicas of `RayWhere` answer."""
     waiting = [handle.infer.remote({"data": 0}) for _ in range(16)]
     return {response.result(timeout_s=WAIT_S)["node"] for response in waiting}
 
@@ -141,7 +141,7 @@ def test_what_a_backend_raises_arrives_with_the_name_of_its_node(
         infer(handles["parts"], {"data": np.array([-1.0])}, node=node)
 
     assert type(caught.value.cause).__name__ == "CustomError"
-    assert any("node `picky`, backend `Picky`" in note for note in caught.value.__notes__)
+    assert any("node `picky`, backend `RayPicky`" in note for note in caught.value.__notes__)
 
 
 def test_errors_of_hami_arrive_as_their_own_types(cluster: RayCluster, handles: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ def import_seconds(modules: str) -> float:
     """Return the processor time of an import, the best of several: the machine may be busy with something
     else."""
     code = f"import time; start = time.process_time(); import {modules}; print(time.process_time() - start)"
-    return min(float(run(code)) for _ in range(5))
+    return min(float(run(code)) for _ in range(12))
 
 
 @pytest.mark.parametrize("module", ["hami.errors", "hami.parser", "hami.config"])
