@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hami
-from hami.backend import backend_names, data_of
+from hami.backend import FAMILIES, core_table, data_of
 from hami.errors import BuildError, ConfigError, Error, RequestError
 
 UNSUITABLE: dict[str, dict[str, Any]] = {
@@ -22,8 +22,8 @@ UNSUITABLE: dict[str, dict[str, Any]] = {
     "the largest number": {"data": 2**63 - 1},
     "rows of different lengths": {"data": [[1], [2, 3]]},
 }
-# Without the one that is there to raise one; read before any test loads plugins of its own.
-NAMES = sorted({*backend_names()} - {"RuntimeError"})
+# Hami's own, without the one that is there to raise one; read before any test loads plugins.
+NAMES = sorted({*core_table(), *FAMILIES} - {"RuntimeError"})
 
 
 def failures_of(pipe: hami.Pipeline) -> Iterator[tuple[str, BaseException]]:
