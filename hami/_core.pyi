@@ -45,6 +45,27 @@ class AnswerQueue:
     def fileno(self) -> int: ...
     def deliver(self) -> None: ...
 
+class ReplySocket:
+    """A connection's socket, for threads that answer."""
+
+    def __init__(self, fileno: int) -> None: ...
+    def close(self) -> None: ...
+
+class ReplyForm:
+    """What answers with arrays of one type and shape have in common."""
+
+    def __init__(self, text: bytes, dtype: str, shape: Sequence[int]) -> None: ...
+
+class SocketReply:
+    """An answer that the thread which has it may write."""
+
+    def __init__(self, socket: ReplySocket, form: ReplyForm, head: bytes) -> None: ...
+    def claim(self) -> bool: ...
+    @property
+    def is_sent(self) -> bool: ...
+    @property
+    def rest(self) -> bytes: ...
+
 class Pipeline:
     """A running plan."""
 
@@ -61,6 +82,7 @@ class Pipeline:
         is_streamed: bool = False,
         node: str | None = None,
         queue: AnswerQueue | None = None,
+        reply: SocketReply | None = None,
     ) -> Request: ...
     def _submit_many(
         self, requests: list[dict[str, Any]], on_done: list[Callable[[BaseException | None], None]]

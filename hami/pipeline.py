@@ -219,13 +219,15 @@ class Pipeline(_core.Pipeline):
         answers: _core.AnswerQueue,
         *,
         node: str | None = None,
+        reply: _core.SocketReply | None = None,
     ) -> _core.Request:
         """Start one dict, and call `on_done(error)` through a queue of answers once it has ended.
 
-        Raises QueueFull, RequestError or Closed at once. `node`: as in `submit`.
+        Raises QueueFull, RequestError or Closed at once. `node`: as in `submit`. `reply` may be written into
+        its connection before; the dict is not filled then.
         """
         _refuse_event(request)
-        return self._submit(request, on_done, False, node, answers)
+        return self._submit(request, on_done, False, node, answers, reply)
 
     def ports(self) -> dict[str, NodePorts]:
         """Return what each node takes and gives, by its name, in the order of the graph."""

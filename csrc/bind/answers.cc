@@ -9,6 +9,7 @@
 #include "bind/method.h"
 #include "bind/owned.h"
 #include "bind/request_reader.h"
+#include "core/answer_round.h"
 #include "core/error.h"
 
 namespace py = pybind11;
@@ -40,7 +41,7 @@ void DictsInFlight::forget(PyObject* dict) {
 AnswerQueue::AnswerQueue() : descriptor_(new_descriptor()) {}
 AnswerQueue::~AnswerQueue() { ::close(descriptor_); }
 
-bool AnswerQueue::push(Request& request) noexcept {
+bool AnswerQueue::push(Request& request, bool is_urgent) noexcept {
   bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -48,12 +49,21 @@ bool AnswerQueue::push(Request& request) noexcept {
     is_first = answered_.empty();
     answered_.emplace_back(&request);
   }
-  if (is_first) {
-    const uint64_t one = 1;
-    // Fails only when it is readable already.
-    static_cast<void>(!::write(descriptor_, &one, sizeof(one)));
-  }
+  const bool waits =
+      !is_urgent &&
+      (!is_first || AnswerRound::at_end([self = shared_from_this()] { self->wake(); }));
+  if (!waits) wake();
   return true;
+}
+
+void AnswerQueue::wake() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_readable_ || answered_.empty()) return;
+    is_readable_ = true;
+  }
+  const uint64_t one = 1;
+  static_cast<void>(!::write(descriptor_, &one, sizeof(one)));
 }
 
 std::vector<Ref<Request>> AnswerQueue::take() {
@@ -62,6 +72,7 @@ std::vector<Ref<Request>> AnswerQueue::take() {
   static_cast<void>(!::read(descriptor_, &count, sizeof(count)));
   std::vector<Ref<Request>> taken;
   const std::lock_guard lock(mutex_);
+  is_readable_ = false;
   taken.swap(answered_);
   return taken;
 }
@@ -82,14 +93,21 @@ void AnswerQueue::close() {
 }
 
 void AnswerCallback::on_answered(Request& request) noexcept {
-  if (queue_ != nullptr && queue_->push(request)) return;
+  if (reply_ != nullptr) reply_->send(request);
+  // Of an answer that its client has already the loop need not hear at once.
+  const bool is_urgent = reply_ == nullptr || !reply_->is_sent() || !reply_->rest().empty();
+  if (queue_ != nullptr && queue_->push(request, is_urgent)) return;
   const GilAcquire gil;
   deliver(request);
 }
 
 void AnswerCallback::deliver(Request& request) noexcept {
   std::exception_ptr failure = request.error;
-  if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
+  if (reply_ != nullptr && reply_->is_sent()) {
+    request.output = {};
+  } else if (failure == nullptr) {
+    failure = error_of([&] { write_output(request, dict_->get()); });
+  }
   in_flight_->forget(dict_->get());
   Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
   // When it cannot be made, whatever kept it from being made is the answer: there must be one.
@@ -104,6 +122,7 @@ void AnswerCallback::deliver(Request& request) noexcept {
   on_done_ = nullptr;
   in_flight_ = nullptr;
   queue_ = nullptr;
+  reply_ = nullptr;
 }
 
 void define_answer_queue(py::module_& module) {

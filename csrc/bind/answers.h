@@ -12,6 +12,7 @@
 
 #include "bind/free_threading.h"
 #include "bind/gil.h"
+#include "bind/socket_reply.h"
 #include "graph/request.h"
 
 namespace hami::bind {
@@ -30,7 +31,7 @@ class DictsInFlight {
 
 // The answers for one event loop. Whoever answers a request leaves it here without the GIL, which
 // the loop holds most of the time, and wakes the loop once for all that come until it looks.
-class AnswerQueue {
+class AnswerQueue : public std::enable_shared_from_this<AnswerQueue> {
  public:
   // Throws the Python error OSError where no descriptor is left. REQUIRES: the GIL.
   AnswerQueue();
@@ -40,8 +41,9 @@ class AnswerQueue {
 
   // Readable while there are answers.
   int descriptor() const noexcept { return descriptor_; }
-  // False once closed. REQUIRES: the completion of the request is an AnswerCallback.
-  bool push(Request& request) noexcept;
+  // False once closed. The loop may hear of an answer that is not `urgent` when all of its batch
+  // are there. REQUIRES: the completion of the request is an AnswerCallback.
+  bool push(Request& request, bool is_urgent) noexcept;
   // Calls back for all that are there, on this thread. REQUIRES: the GIL.
   void deliver();
   // Takes no further answer, and delivers those that are there. REQUIRES: the GIL.
@@ -49,23 +51,28 @@ class AnswerQueue {
 
  private:
   std::vector<Ref<Request>> take();
+  // Makes the descriptor readable, unless it is or there is nothing to take.
+  void wake() noexcept;
 
   const int descriptor_;
   std::mutex mutex_;
   std::vector<Ref<Request>> answered_;
+  bool is_readable_ = false;
   bool is_closed_ = false;
 };
 
-// Merges what a request gave into its dict, then calls `on_done(error)`.
+// Merges what a request gave into its dict, then calls `on_done(error)`. An answer that has been
+// written into its connection needs no dict.
 class AnswerCallback final : public Completion {
  public:
   // `in_flight` keeps the pipeline alive. `queue` may be null: then any thread calls back.
   AnswerCallback(std::shared_ptr<DictsInFlight> in_flight, PyObject* dict, PyObject* on_done,
-                 std::shared_ptr<AnswerQueue> queue)
+                 std::shared_ptr<AnswerQueue> queue, std::shared_ptr<SocketReply> reply)
       : in_flight_(std::move(in_flight)),
         dict_(hold(dict)),
         on_done_(hold(on_done)),
-        queue_(std::move(queue)) {}
+        queue_(std::move(queue)),
+        reply_(std::move(reply)) {}
   void on_answered(Request& request) noexcept override;
   // REQUIRES: the GIL.
   void deliver(Request& request) noexcept;
@@ -75,6 +82,7 @@ class AnswerCallback final : public Completion {
   Ref<PyHandle> dict_;
   Ref<PyHandle> on_done_;
   std::shared_ptr<AnswerQueue> queue_;
+  std::shared_ptr<SocketReply> reply_;  // may be null
 };
 
 // What Python holds of a queue: when it drops it, the queue is closed.

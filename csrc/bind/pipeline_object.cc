@@ -105,7 +105,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed,
-                       const std::optional<std::string>& node, const AnswerQueueObject* queue) {
+                       const std::optional<std::string>& node, const AnswerQueueObject* queue,
+                       std::shared_ptr<SocketReply> reply) {
     check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
     std::optional<int> only_node;
@@ -114,8 +115,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     });
     if (error != nullptr) raise(error);
     const auto answers = queue == nullptr ? nullptr : queue->queue();
-    return RequestObject(
-        submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers)[0]);
+    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers,
+                                    std::move(reply))[0]);
   }
 
   // All of them, or an error and none; `on_done` holds one function for each.
@@ -124,7 +125,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     for (py::handle dict : held) check_is_dict(dict.ptr());
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
-    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {}, {})) {
+    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {}, {}, {})) {
       objects.append(RequestObject(std::move(request)));
     }
     return objects;
@@ -200,7 +201,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done,
                                        bool is_streamed, std::optional<int> only_node,
-                                       const std::shared_ptr<AnswerQueue>& queue) {
+                                       const std::shared_ptr<AnswerQueue>& queue,
+                                       std::shared_ptr<SocketReply> reply) {
     const std::shared_ptr<DictsInFlight> in_flight(shared_from_this(), &in_flight_);
     auto requests = read(dicts, only_node);
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -208,7 +210,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       // A loop gets the answer through its queue anyway, and is spared two changes of threads.
       requests[i]->may_run_inline = queue != nullptr && requests[i]->deadline == TimePoint::max();
       requests[i]->completion = std::make_shared<AnswerCallback>(
-          in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue);
+          in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue, reply);
     }
     start(dicts, [&] { pipeline_->submit(requests); });
     return requests;
@@ -326,6 +328,7 @@ void define_pipeline(py::module_& module) {
   ForkGuard::watch();
   define_request(module);
   define_answer_queue(module);
+  define_socket_reply(module);
   const auto set_call = [](PyHeapTypeObject* type) { type->ht_type.tp_call = call_pipeline; };
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
       module, "Pipeline", py::custom_type_setup(set_call), "A running plan.")
@@ -333,7 +336,8 @@ void define_pipeline(py::module_& module) {
       .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
       .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false, py::arg("node") = py::none(),
-           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr))
+           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr),
+           py::arg("reply") = std::shared_ptr<SocketReply>())
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/answer_round.h"
 #include "core/error.h"
 #include "schedule/instance_dispatcher.h"
 #include "schedule/occupied.h"
@@ -92,7 +93,10 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
   stats_.num_errors += num_failed;
   // Callers are answered before the next decision, so that they can be back in time for it.
   lock.unlock();
-  for (Task* task : tasks) task->finish();
+  {
+    const AnswerRound round;
+    for (Task* task : tasks) task->finish();
+  }
   instance.answered.clear();
   lock.lock();
   instance.is_busy = false;

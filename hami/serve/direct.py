@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -30,7 +30,29 @@ _END_OF_HEAD = b"\r\n\r\n"
 _LONG_WAY = frozenset({b"connection", b"content-encoding", b"expect", b"transfer-encoding", b"upgrade"})
 
 End = Callable[[dict[str, Any]], Answer]
-Begin = Callable[[bytes], "tuple[dict[str, Any], End] | None"]
+
+
+class KnownForm(NamedTuple):
+    """What is known of an answer before it is there, if its array has the form of those before.
+
+    Whoever has it can then write it without Python: `headers` with their line ends, and a body of
+    `num_body_bytes`.
+    """
+
+    headers: bytes
+    num_body_bytes: int
+    form: _core.ReplyForm
+
+
+class Begun(NamedTuple):
+    """The dict for the pipeline, what makes the answer of it, and what is known of that."""
+
+    keys: dict[str, Any]
+    end: End
+    known: KnownForm | None = None
+
+
+Begin = Callable[[bytes], Begun | None]
 
 
 class Call(NamedTuple):
@@ -65,7 +87,10 @@ class Connection(Protocol):
         """Return the lines that every answer has."""
 
     def send_answer(self, data: bytes) -> None:
-        """Send a whole answer, and be free for the next request."""
+        """Send a whole answer, or what is left of it, and be free for the next request."""
+
+    def reply_socket(self) -> _core.ReplySocket | None:
+        """Return where others may write the next answer; None: only the connection itself may."""
 
 
 class DirectRequests:
@@ -158,7 +183,7 @@ class DirectRequests:
 class Exchange:
     """One request and its answer."""
 
-    __slots__ = ("_asked", "_connection", "_direct", "_end", "_request", "head", "id", "start_s")
+    __slots__ = ("_begun", "_connection", "_direct", "_reply", "_request", "head", "id", "start_s")
 
     def __init__(self, direct: DirectRequests, head: Head, connection: Connection) -> None:
         self.head = head
@@ -167,6 +192,7 @@ class Exchange:
         self._direct = direct
         self._connection: Connection | None = connection  # None once it is over
         self._request: _core.Request | None = None
+        self._reply: _core.SocketReply | None = None
 
     def begin(self, body: bytes) -> bool:
         """Submit the request, or answer what is wrong with it; False: it must go the long way."""
@@ -179,18 +205,24 @@ class Exchange:
         if begun is None:
             return False
         self._enter()
-        self._asked, self._end = begun
+        self._begun = begun
         direct = self._direct
+        if begun.known is not None:
+            self._prepare_reply(begun.known)
         try:
-            pipe = direct.service.pipe
-            self._request = pipe.start(self._asked, self._on_done, direct.answers(), node=self.head.call.node)
+            pipe, node = direct.service.pipe, self.head.call.node
+            self._request = pipe.start(
+                begun.keys, self._on_done, direct.answers(), node=node, reply=self._reply
+            )
         except Exception as error:
             self.fail(error)
         return True
 
     def fail(self, error: BaseException) -> None:
-        """Take the request out of the pipeline, and answer with an error."""
+        """Take the request out of the pipeline, and answer with an error, unless the answer is on its way."""
         self._cancel()  # first: whoever has the answer may count on it
+        if self._reply is not None and not self._reply.claim():
+            return
         response = error_response(error, self._direct.service.settings)  # which logs what is not shown
         headers = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         self._send(response.status_code, headers, bytes(response.body))
@@ -198,8 +230,30 @@ class Exchange:
     def leave(self) -> None:
         """Note that the client has gone."""
         self._connection = None
-        self._direct.remove(self, 499, 0)
-        self._cancel()
+        if self._reply is not None and not self._reply.claim():  # it has had its answer
+            self._direct.remove(self, 200, self._num_sent())
+        else:
+            self._direct.remove(self, 499, 0)
+            self._cancel()
+
+    def settle(self) -> bool:
+        """Note that the answer has been written by who had it; False: it has not."""
+        if self._reply is None or not self._reply.is_sent:
+            return False
+        self._finish(200, self._num_sent(), self._reply.rest)
+        return True
+
+    def _num_sent(self) -> int:
+        assert self._begun.known is not None
+        return self._begun.known.num_body_bytes
+
+    def _prepare_reply(self, known: KnownForm) -> None:
+        connection = self._connection
+        assert connection is not None
+        socket = connection.reply_socket()
+        if socket is not None:
+            head = _head(200, connection.common_headers(), known.headers, self.id)
+            self._reply = _core.SocketReply(socket, known.form, head)
 
     def _enter(self) -> None:
         assert self._connection is not None
@@ -207,29 +261,40 @@ class Exchange:
         self._direct.add(self)
 
     def _on_done(self, error: BaseException | None) -> None:
-        if self._connection is None:
+        if self._connection is None or self.settle():
             return
         if error is not None:
             return self.fail(error)
         try:
-            body, content_type, more = self._end(self._asked)
+            body, content_type, more = self._begun.end(self._begun.keys)
         except Exception as raised:
             return self.fail(raised)
-        headers = b"content-length: %d\r\ncontent-type: %b\r\n" % (len(body), content_type.encode())
-        for name, value in more:
-            headers += f"{name.lower()}: {value}\r\n".encode()
-        self._send(200, headers, body)
+        self._send(200, headers_of(len(body), content_type, more), body)
 
     def _send(self, status: int, headers: bytes, body: bytes) -> None:
+        assert self._connection is not None
+        head = _head(status, self._connection.common_headers(), headers, self.id)
+        self._finish(status, len(body), head + body)
+
+    def _finish(self, status: int, num_body_bytes: int, data: bytes) -> None:
         connection, self._connection = self._connection, None
         assert connection is not None
-        self._direct.remove(self, status, len(body))
+        self._direct.remove(self, status, num_body_bytes)
         connection.exchange = None
-        connection.send_answer(
-            b"%b%b%bx-request-id: %b\r\n\r\n%b"
-            % (STATUS_LINE[status], connection.common_headers(), headers, self.id, body)
-        )
+        connection.send_answer(data)
 
     def _cancel(self) -> None:
         if self._request is not None:
             self._request.cancel()
+
+
+def headers_of(num_bytes: int, content_type: str, more: Iterable[tuple[str, str]]) -> bytes:
+    """Return the headers of an answer with that body, with their line ends."""
+    headers = b"content-length: %d\r\ncontent-type: %b\r\n" % (num_bytes, content_type.encode())
+    for name, value in more:
+        headers += f"{name.lower()}: {value}\r\n".encode()
+    return headers
+
+
+def _head(status: int, common: bytes, headers: bytes, id: bytes) -> bytes:
+    return b"%b%b%bx-request-id: %b\r\n\r\n" % (STATUS_LINE[status], common, headers, id)

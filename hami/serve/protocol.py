@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from .. import _core
 from .direct import DirectRequests, Exchange
 from .errors import error_response
 from .pipelining import PatientFlow
@@ -44,6 +45,8 @@ class Protocol(HttpToolsProtocol):
         self.running: RequestResponseCycle | None = None  # whose answer is due
         self.exchange: Exchange | None = None  # the request that goes the direct way now
         self.held = b""  # what came meanwhile
+        self.is_encrypted = False
+        self._reply_socket: _core.ReplySocket | None = None
         self.idle_since_s = 0.0
         self.closes_after_answer = False
         self._headers: tuple[Any, bytes] = (None, b"")
@@ -53,6 +56,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = PatientFlow(transport, self.pipeline)
+        self.is_encrypted = transport.get_extra_info("sslcontext") is not None
         self._set_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -60,6 +64,8 @@ class Protocol(HttpToolsProtocol):
         if self.exchange is not None:
             self.exchange.leave()
             self.exchange = None
+        if self._reply_socket is not None:
+            self._reply_socket.close()
         super().connection_lost(exc)
         # uvicorn tells the last request that came, which may still wait for its turn.
         if self.running is not None and not self.running.response_complete:
@@ -68,9 +74,12 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.exchange is not None:
-            self.held += data
-            self.flow.pause_reading()
-            return
+            if not self.exchange.settle():
+                self.held += data
+                self.flow.pause_reading()
+                return
+            if self.transport.is_closing():
+                return
         can_be_new = not self.is_in_head and not self.is_in_body and self._open_cycle() is None
         if can_be_new and not self.flow.write_paused and self.direct.begin(data, self):
             if self.head_timer is not None:
@@ -107,9 +116,10 @@ class Protocol(HttpToolsProtocol):
         return self._headers[1]
 
     def send_answer(self, data: bytes) -> None:
-        """Send a whole answer, and go on with what came meanwhile."""
+        """Send a whole answer, or what is left of it, and go on with what came meanwhile."""
         self.server_state.total_requests += 1
-        self.transport.write(data)
+        if data:
+            self.transport.write(data)
         if self.closes_after_answer:
             self.transport.close()
             return
@@ -118,6 +128,14 @@ class Protocol(HttpToolsProtocol):
             held, self.held = self.held, b""
             self.flow.resume_reading()
             self.data_received(held)
+
+    def reply_socket(self) -> _core.ReplySocket | None:
+        """Return the socket, unless there is more to do for an answer than to write it there."""
+        if self.is_encrypted or self.transport.get_write_buffer_size() > 0:
+            return None
+        if self._reply_socket is None:
+            self._reply_socket = _core.ReplySocket(self.transport.get_extra_info("socket").fileno())
+        return self._reply_socket
 
     # --- what the parser tells ---
 

@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from ..errors import did_you_mean, quoted
 from .answer import BYTES, JSON, Answer
 from .body import read_body
-from .direct import Begin, Call
+from .direct import Begin, Begun, Call
 from .json_values import read_json, write_json
 from .raw_route import described, raw_router
 from .refusal import ServeError
@@ -73,7 +73,7 @@ def direct_calls(service: Service) -> dict[bytes, Call]:
 
     def prepare(headers: Mapping[bytes, bytes]) -> Begin | None:
         kind = kind_of(headers.get(b"content-type", b"").decode("latin-1"))
-        return None if kind in _FORMS else lambda body: (read_keys(kind, body), answer_of)
+        return None if kind in _FORMS else lambda body: Begun(read_keys(kind, body), answer_of)
 
     nodes = {node.name: f"/v1/nodes/{node.name}" for node in service.pipe.plan.nodes}
     calls = {

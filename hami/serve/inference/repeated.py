@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ... import _core
 from ..answer import Answer
 from ..arrays import BF16, to_array
-from ..direct import End
+from ..direct import Begun, KnownForm, headers_of
 from .models import Model
 from .reading import InferRequest, read_infer_request
 from .writing import infer_answer
@@ -30,21 +31,21 @@ class Repeated:
         self._header_bytes = header_bytes
         self._last: _Same | None = None
 
-    def begin(self, body: bytes) -> tuple[dict[str, Any], End] | None:
-        """Return the dict for the pipeline, and what makes the answer of it; None: it is more than one.
+    def begin(self, body: bytes) -> Begun | None:
+        """Return what the pipeline gets and what makes the answer of it; None: it is more than one dict.
 
         All bodies are of one size, since their heads are the same. Raises ServeError.
         """
         last = self._last
         if last is not None and body.startswith(last.text):
-            return last.request(body), last.answer
+            return Begun(last.request(body), last.answer, last.known)
         asked = read_infer_request(body, self._header_bytes)
         requests = self._model.requests(asked)
         if len(requests) > 1:
             return None
         if self._header_bytes is not None and _is_plain(self._model, asked):
             self._last = _Same(self._model, asked, requests[0], body[: int(self._header_bytes)])
-        return requests[0], lambda finished: answer_of(self._model, asked, [finished])
+        return Begun(requests[0], lambda finished: answer_of(self._model, asked, [finished]))
 
 
 class _Same:
@@ -60,6 +61,7 @@ class _Same:
         self._result: tuple[Any, Any] = (None, None)  # the form of the last one
         self._head = b""  # the JSON of its answer
         self._answer = Answer(b"", "")
+        self.known: KnownForm | None = None  # of the next answer
 
     def request(self, body: bytes) -> dict[str, Any]:
         numbers = np.ndarray(self._shape, self._dtype, body[len(self.text) :])
@@ -74,7 +76,13 @@ class _Same:
             self._answer = answer_of(self._model, self._asked, [finished])
             self._result = (array.shape, found[0])
             self._head = self._answer.body[: len(self._answer.body) - array.nbytes]
+            self.known = self._known_form(array)
         return self._answer._replace(body=self._head + array.tobytes())
+
+    def _known_form(self, array: np.ndarray[Any, Any]) -> KnownForm:
+        body, content_type, more = self._answer
+        form = _core.ReplyForm(self._head, array.dtype.name, array.shape)
+        return KnownForm(headers_of(len(body), content_type, more), len(body), form)
 
 
 def _is_plain(model: Model, asked: InferRequest) -> bool:

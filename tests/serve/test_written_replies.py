@@ -1,0 +1,313 @@
+"""Laws of answers that the thread which has them writes: clients see no difference, and each gets one.
+
+The first request of a form goes the long way, the second shows what is asked for, the third the form of the
+answer, and from the fourth on whoever has the answer may write it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from direct_requests import ask, post
+from probes import WAIT_S
+from serving import Answer, Served, read_all, read_answer
+
+import hami
+from hami import TensorSpec, _core
+from hami.serve.protocol import Protocol
+
+INFER = "/v2/models/replying/infer"
+MAX_ROWS = 2
+COLUMNS = 4
+# A row that begins so is answered with half its columns, or with 16 MB, more than a connection's buffers.
+NARROW, WIDE = 99.0, 98.0
+WIDE_COLUMNS = 4_000_000
+
+
+class Replying:
+    """An engine that gives its input back, and blocks inside runs while its gate is shut."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.num_runs = 0
+
+    def run(self, x: Any) -> Any:
+        self.num_runs += 1
+        assert self.gate.wait(WAIT_S * 5), "nobody opened the gate"
+        if x[0, 0] == WIDE:
+            return np.pad(x, ((0, 0), (0, WIDE_COLUMNS - x.shape[1])))
+        return x[:, : x.shape[1] // 2] if x[0, 0] == NARROW else x
+
+
+@pytest.fixture
+def engine(clean_registry: None) -> Iterator[Replying]:
+    replying = Replying()
+
+    def init(self: Any, params: dict[str, Any], options: dict[str, Any]) -> None:
+        self.inputs = [TensorSpec("x", "float32", (-1, -1))]
+        self.outputs = [TensorSpec("y", "float32", (-1, -1))]
+
+    def run(self: Any, arrays: list[Any]) -> list[Any]:
+        return [replying.run(arrays[0])]
+
+    hami.register("Replying", type("Replying", (hami.Engine,), {"init": init, "run": run}))
+    yield replying
+    replying.gate.set()
+
+
+PIPELINE = {"replying": {"backend": "Replying", "max": MAX_ROWS, "batching_timeout": 0}}
+
+
+@pytest.fixture
+def written(monkeypatch: Any) -> list[int]:
+    """How many bytes of each answer of the short way the event loop wrote itself, in order."""
+    sizes: list[int] = []
+    send = Protocol.send_answer
+
+    def send_and_note(self: Protocol, data: bytes) -> None:
+        sizes.append(len(data))
+        send(self, data)
+
+    monkeypatch.setattr(Protocol, "send_answer", send_and_note)
+    return sizes
+
+
+def infer(*values: float) -> bytes:
+    """A request for a row that begins with these values."""
+    row = np.zeros((1, COLUMNS), np.float32)
+    row[0, : len(values)] = values
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, COLUMNS]}
+    tensor["parameters"] = {"binary_data_size": row.nbytes}
+    text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    return post(INFER, text + row.tobytes(), Inference_Header_Content_Length=str(len(text)))
+
+
+def row_of(answer: Answer) -> list[float]:
+    assert answer.status == 200, answer
+    size = int(answer.headers["inference-header-content-length"])
+    row = np.frombuffer(answer.body[size:], np.float32)
+    assert json.loads(answer.body[:size])["outputs"][0]["shape"] == [1, len(row)]
+    return [float(value) for value in row]
+
+
+def teach(served: Served) -> None:
+    """Let the server see what is asked for and what is answered."""
+    with served.connect() as connection:
+        for _ in range(3):
+            row_of(ask(connection, infer()))
+
+
+@pytest.fixture
+def served(serve: Callable[..., Served], engine: Replying, written: list[int]) -> Served:
+    """A server that knows the form of its answers."""
+    found = serve(PIPELINE)
+    teach(found)
+    written.clear()
+    return found
+
+
+def test_the_thread_that_has_the_answer_writes_it(
+    served: Served, written: list[int], eventually: Any
+) -> None:
+    with served.connect() as connection:
+        rows = [row_of(ask(connection, infer(number))) for number in (1, 2, 3)]
+        assert rows == [[1, 0, 0, 0], [2, 0, 0, 0], [3, 0, 0, 0]]
+        eventually(lambda: written == [0, 0, 0])
+
+
+def test_it_has_the_headers_of_other_answers(
+    serve: Any, engine: Replying, written: list[int], eventually: Any
+) -> None:
+    served = serve(PIPELINE)
+    with served.connect() as connection:
+        answers = [ask(connection, infer(5)) for _ in range(5)]
+        # the first went the long way
+        eventually(lambda: [size == 0 for size in written] == [False, False, True, True])
+    first, *others = [
+        {name.lower(): value for name, value in answer.headers.items() if name.lower() != "date"}
+        for answer in answers
+    ]
+    ids = {headers.pop("x-request-id") for headers in (first, *others)}
+    assert len(ids) == len(answers)
+    assert others == [first] * 4
+
+
+def test_it_is_counted_and_logged_like_others(served: Served, caplog: Any, eventually: Any) -> None:
+    caplog.set_level(logging.INFO, "hami.access")
+    with served.connect() as connection:
+        answer = ask(connection, infer(1))
+    eventually(lambda: served.service.num_running == 0)
+    (line,) = [json.loads(one.getMessage()) for one in caplog.records if one.name == "hami.access"]
+    assert (line["status"], line["bytes"]) == (200, len(answer.body))
+    assert line["request_id"] == answer.headers["x-request-id"]
+
+
+def test_an_array_of_another_shape_is_written_by_the_loop(served: Served, written: list[int]) -> None:
+    with served.connect() as connection:
+        assert row_of(ask(connection, infer(NARROW))) == [NARROW, 0]
+        assert row_of(ask(connection, infer(NARROW))) == [NARROW, 0]
+        assert row_of(ask(connection, infer(1))) == [1, 0, 0, 0]
+    assert [size == 0 for size in written] == [False, True, False]
+
+
+def test_an_error_is_written_by_the_loop(served: Served, engine: Replying, monkeypatch: Any) -> None:
+    with served.connect() as connection:
+        monkeypatch.setattr(engine, "run", lambda x: 1 / 0)
+        assert ask(connection, infer(1)).status == 500
+        monkeypatch.undo()
+        assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
+
+
+def test_a_thread_with_a_full_batch_before_it_leaves_the_writing_to_the_loop(
+    served: Served, engine: Replying, written: list[int], eventually: Any, waiting_at: Any
+) -> None:
+    engine.gate.clear()
+    connections = [served.connect() for _ in range(2 * MAX_ROWS + 1)]
+    for number, connection in enumerate(connections):
+        connection.sendall(infer(number))
+    eventually(lambda: waiting_at(served) >= MAX_ROWS)
+    engine.gate.set()
+    assert [row_of(read_answer(one))[0] for one in connections] == list(range(len(connections)))
+    assert written[0] > 0
+    for connection in connections:
+        connection.close()
+
+
+def test_what_the_socket_does_not_take_is_written_by_the_loop(served: Served, written: list[int]) -> None:
+    with served.connect() as connection:
+        row_of(ask(connection, infer(WIDE)))  # shows the form
+        connection.sendall(infer(WIDE, 7))
+        answer = read_answer(connection)
+        assert sum(row_of(answer)) == WIDE + 7
+    assert 0 < written[1] < len(answer.body)
+
+
+def read_rows(connection: socket.socket, *numbers: float) -> None:
+    """Read the answers to rows that begin so; they may come in one piece, which `http.client` would lose."""
+    received, rows = b"", [np.array([number, 0, 0, 0], np.float32).tobytes() for number in numbers]
+    while not received.endswith(rows[-1]):
+        part = connection.recv(65536)
+        assert part, received
+        received += part
+    assert received.count(b"HTTP/1.1 200") == len(rows)
+    places = [received.index(row) for row in rows]
+    assert places == sorted(places)
+
+
+def test_requests_that_come_in_one_piece_are_answered_in_order(served: Served) -> None:
+    with served.connect() as connection:
+        connection.sendall(infer(1) + infer(2))
+        read_rows(connection, 1, 2)
+
+
+def test_a_request_that_does_not_wait_for_the_answer_before_it_is_answered(
+    served: Served, engine: Replying, eventually: Any
+) -> None:
+    num_runs = engine.num_runs
+    engine.gate.clear()
+    with served.connect() as connection:
+        connection.sendall(infer(1))
+        eventually(lambda: engine.num_runs > num_runs)
+        connection.sendall(infer(2))
+        engine.gate.set()
+        read_rows(connection, 1, 2)
+
+
+def test_a_client_that_has_gone_takes_nobody_along(served: Served, engine: Replying, eventually: Any) -> None:
+    num_runs = engine.num_runs
+    engine.gate.clear()
+    with served.connect() as connection:
+        connection.sendall(infer(1))
+        eventually(lambda: engine.num_runs > num_runs)
+    eventually(lambda: served.service.num_running == 0)
+    engine.gate.set()
+    with served.connect() as connection:
+        assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
+
+
+def test_a_late_answer_is_not_written_behind_the_error(serve: Any, engine: Replying) -> None:
+    served = serve(PIPELINE, timeout_s=0.05)
+    teach(served)
+    engine.gate.clear()
+    with served.connect() as connection:
+        assert ask(connection, infer(1)).status == 504
+        engine.gate.set()
+        assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
+
+
+def test_a_server_that_ends_closes_the_connection_behind_the_answer(
+    served: Served, engine: Replying, eventually: Any
+) -> None:
+    num_runs = engine.num_runs
+    engine.gate.clear()
+    with served.connect() as connection:
+        connection.sendall(infer(1))
+        eventually(lambda: engine.num_runs > num_runs)
+        served.begin_to_stop()
+        eventually(lambda: served.service.is_draining)
+        engine.gate.set()
+        assert row_of(read_answer(connection)) == [1, 0, 0, 0]
+        assert read_all(connection) == b""
+
+
+def test_encrypted_answers_are_written_by_the_loop(
+    serve: Any, engine: Replying, written: list[int], tls_files: tuple[Path, Path]
+) -> None:
+    certificate, key = tls_files
+    served = serve(PIPELINE, certificate=certificate, key=key)
+    context = ssl.create_default_context(cafile=certificate)
+    with context.wrap_socket(served.connect(), server_hostname="127.0.0.1") as connection:
+        rows = [row_of(ask(connection, infer(number))) for number in (1, 2, 3, 4)]
+    assert [row[0] for row in rows] == [1, 2, 3, 4]
+    assert len(written) == 3
+    assert 0 not in written
+
+
+def test_many_connections_at_once_get_each_their_own(served: Served, written: list[int]) -> None:
+    def talk(first: int) -> list[float]:
+        with served.connect() as connection:
+            return [row_of(ask(connection, infer(first + step)))[0] for step in range(50)]
+
+    with ThreadPoolExecutor(8) as callers:
+        found = list(callers.map(talk, range(0, 800, 100)))
+    assert found == [[first + step for step in range(50)] for first in range(0, 800, 100)]
+    assert 0 in written
+
+
+# --- the reply itself ---
+
+
+@pytest.fixture
+def reply() -> Iterator[Callable[[], _core.SocketReply]]:
+    """A function that makes replies for one end of a pair of sockets."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        form = _core.ReplyForm(b"", "float32", [1])
+        yield lambda: _core.SocketReply(_core.ReplySocket(ours.fileno()), form, b"head")
+
+
+def test_the_loop_may_claim_an_answer_again_and_again(reply: Any) -> None:
+    one = reply()
+    assert [one.claim(), one.claim()] == [True, True]
+    assert not one.is_sent
+
+
+def test_a_form_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such type"):
+        _core.ReplyForm(b"", "float31", [1])
+
+
+def test_a_socket_that_is_none_is_refused() -> None:
+    with pytest.raises(OSError):
+        _core.ReplySocket(-1)
