@@ -15,7 +15,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = ("*.md", "docs/**/*.md", "backends/*/*.md", "benchmarks/*.md", "examples/**/*.md", "wheels/*.md")
-SCRIPTS = "docs/site/*.js"
+ASSETS = "docs/site/*"
 
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
 _CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
@@ -29,7 +29,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.remove(file)
     pages = sorted(page for pattern in PATTERNS for page in ROOT.glob(pattern))
     linked = (target for page in pages for target in linked_files(page))
-    for path in dict.fromkeys([*pages, *linked, *ROOT.glob(SCRIPTS)]):
+    for path in dict.fromkeys([*pages, *linked, *ROOT.glob(ASSETS)]):
         name = path.relative_to(ROOT).as_posix()
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     return files
