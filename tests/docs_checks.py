@@ -26,7 +26,9 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = {"python", "toml", "hami", "console", "sh", "text", "json", "yaml", "cpp", "cmake"}
-OPTIONS = {"title", "no-run", "run-by", "output"}
+OPTIONS = {"title", "no-run", "run-by", "output", "excerpt"}
+
+DEFAULT = re.compile(r"\$\{\w+:-(.*?)\}(?=\")")  # of an environment variable, at the end of a text
 
 
 def block_problems(page: Path) -> list[str]:
@@ -56,9 +58,24 @@ def option_problems(block: Block, page: Path) -> list[str]:
         test = ROOT / block.options["run-by"]
         if not test.is_file() or page.name not in test.read_text(encoding="utf-8"):
             problems.append(f"`{block.options['run-by']}` is no file that names this page")
+    if "excerpt" in block.options:
+        problems += excerpt_problems(block, page.parent / block.options["excerpt"])
     if block.is_output and block.language != "text":
         problems.append("`output` belongs to a block of `text`")
     return problems
+
+
+def excerpt_problems(block: Block, file: Path) -> list[str]:
+    """Return the keys of a `toml` block that the file from which it is taken does not have, or has otherwise."""
+    if not file.is_file():
+        return [f"there is no `{file.name}` beside the page"]
+    whole = tomllib.loads(DEFAULT.sub(r"\1", file.read_text(encoding="utf-8")))
+    return [
+        f"`{table}.{key}` is not so in `{file.name}`"
+        for table, keys in tomllib.loads(block.text).items()
+        for key, value in keys.items()
+        if whole.get(table, {}).get(key) != value
+    ]
 
 
 def syntax_problems(block: Block) -> list[str]:

@@ -12,7 +12,10 @@
 - `json`, `yaml`: must be of that format.
 
 `title="NAME"` makes any block a file of that name first; Python in a file is not a part of the program. `no-run="REASON"`
-leaves a block alone, `run-by="tests/..."` does so where that test runs it. Syntax is checked in both cases.
+leaves a block alone, `run-by="tests/..."` does so where that test runs it, and `excerpt="NAME"` where it is a part of a
+pipeline file beside the page. Syntax is checked in all cases.
+
+A page is run in a folder that looks like the top of the repository: `examples` and `docs` are there.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>.*)$")
 OPTION = re.compile(r'(?P<name>[a-z-]+)(?:="(?P<value>[^"]*)")?(?:\s+|$)')
 
@@ -56,7 +60,7 @@ class Block:
 
     @property
     def is_left_alone(self) -> bool:
-        return not {"no-run", "run-by"}.isdisjoint(self.options)
+        return not {"no-run", "run-by", "excerpt"}.isdisjoint(self.options)
 
     @property
     def is_program(self) -> bool:
@@ -176,6 +180,8 @@ def write_files(blocks: list[Block], folder: Path) -> None:
 def run_program(page: Path, folder: Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
     """Write the files of `page` into `folder`, run its program, plan its pipelines, and return how that ended."""
     blocks = page_blocks(page)
+    for name in ("docs", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     write_files(blocks, folder)
     program = folder / f"{page.stem}_page.py"
     program.write_text(program_of(blocks) + plans_of(blocks), encoding="utf-8")

@@ -196,6 +196,7 @@ def test_output_that_the_program_does_not_print_is_found(tmp_path: Path) -> None
         ("```python no-run=x\nx\n```", "is no option of a block"),
         ("```py\nx\n```", "`py` is no language of a block"),
         ('```python run-by="tests/registries.py"\nx\n```', "is no file that names this page"),
+        ('```toml excerpt="gone.toml"\n[a]\n```', "there is no `gone.toml` beside the page"),
         ("```python output\nx\n```", "`output` belongs to a block of `text`"),
         ('```python no-run="why"\nx = \n```', "SyntaxError"),
         ('```toml no-run="why"\nx = \n```', "TOMLDecodeError"),
@@ -208,6 +209,15 @@ def test_a_block_that_is_written_wrong_is_found(tmp_path: Path, block: str, prob
     (found,) = docs_checks.block_problems(write_page(tmp_path, f"# a\n{block}\n"))
 
     assert found.startswith("page.md:3: ") and problem in found
+
+
+def test_an_excerpt_says_what_its_file_says(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text('[a]\nbackend = "${B:-Pow}"\nmax = 4\n', encoding="utf-8")
+    right = '```toml excerpt="pipeline.toml"\n[a]\nbackend = "Pow"\n```\n'
+    wrong = '```toml excerpt="pipeline.toml"\n[a]\nmax = 5\n```\n'
+
+    assert docs_checks.block_problems(write_page(tmp_path, right)) == []
+    assert docs_checks.block_problems(write_page(tmp_path, wrong)) == ["page.md:2: `a.max` is not so in `pipeline.toml`"]
 
 
 def test_a_block_that_waits_is_right_in_an_example(tmp_path: Path) -> None:
