@@ -1,4 +1,4 @@
-"""What must hold for the blocks of a page of the documentation, and for its links: each check returns what is wrong.
+"""What must hold for the blocks and links of a page of the documentation: each check returns what is wrong.
 
 `test_docs.py` asks on every page, and shows on small pages that each check can fail.
 """
@@ -66,7 +66,7 @@ def option_problems(block: Block, page: Path) -> list[str]:
 
 
 def excerpt_problems(block: Block, file: Path) -> list[str]:
-    """Return the keys of a `toml` block that the file from which it is taken does not have, or has otherwise."""
+    """Return the keys of a `toml` block that the file from which it is taken has not, or has otherwise."""
     if not file.is_file():
         return [f"there is no `{file.name}` beside the page"]
     whole = tomllib.loads(DEFAULT.sub(r"\1", file.read_text(encoding="utf-8")))

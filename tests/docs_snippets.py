@@ -2,8 +2,8 @@
 
 `test_docs.py` uses it. The first line of a block says how it is run:
 
-- `python`: all of a page run one after another as one program, in a folder of the page, so a page can build on what it
-  showed before. Line numbers in a traceback are those of the page.
+- `python`: all of a page run one after another as one program, so a page can build on what it showed before.
+  Line numbers in a traceback are those of the page.
 - `toml`: planned by hami after the program, with the backends that the program registered.
 - `hami`: expressions, each from a line without indent to the next; planned as the entrypoint of a node.
 - `console`: `$ hami ...` is run, and must print what follows it, where `...` stands for anything.
@@ -11,9 +11,9 @@
 - `text output`: the program must have printed it.
 - `json`, `yaml`: must be of that format.
 
-`title="NAME"` makes any block a file of that name first; Python in a file is not a part of the program. `no-run="REASON"`
-leaves a block alone, `run-by="tests/..."` does so where that test runs it, and `excerpt="NAME"` where it is a part of a
-pipeline file beside the page. Syntax is checked in all cases.
+`title="NAME"` makes any block a file of that name first; Python in a file is not a part of the program.
+`no-run="REASON"` leaves a block alone, `run-by="tests/..."` does so where that test runs it, and
+`excerpt="NAME"` where it is a part of a pipeline file beside the page. Syntax is checked in all cases.
 
 A page is run in a folder that looks like the top of the repository: `examples` and `docs` are there.
 """
@@ -155,7 +155,8 @@ def plans_of(blocks: list[Block]) -> str:
             lines.append(f"plan({file_name(block)!r})")
         elif block.is_planned:
             lines += [
-                f"plan({{'backend': 'Identity', 'node_entrypoint': {text!r}}})" for text in expressions_of(block)
+                f"plan({{'backend': 'Identity', 'node_entrypoint': {text!r}}})"
+                for text in expressions_of(block)
             ]
     return "\n".join(lines[1:] and lines) + "\n"
 
@@ -178,7 +179,7 @@ def write_files(blocks: list[Block], folder: Path) -> None:
 
 
 def run_program(page: Path, folder: Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    """Write the files of `page` into `folder`, run its program, plan its pipelines, and return how that ended."""
+    """Write the files of `page` into `folder`, run its program, plan its pipelines; return how that ended."""
     blocks = page_blocks(page)
     for name in ("docs", "examples"):
         (folder / name).symlink_to(ROOT / name)
@@ -190,6 +191,4 @@ def run_program(page: Path, folder: Path, timeout_s: float = 60) -> subprocess.C
 
 def run(command: list[str], folder: Path, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder and return how it ended."""
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)

@@ -14,18 +14,24 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "backends/*/*.md", "examples/**/*.md", "benchmarks/*.md")
     for page in ROOT.glob(pattern)
 )
-PAGES_WITH_CODE = [
-    page for page in PAGES if any(block.is_run for block in docs_snippets.page_blocks(page))
-]
+PAGES_WITH_CODE = [page for page in PAGES if any(block.is_run for block in docs_snippets.page_blocks(page))]
 
 
 def page_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+NEEDS = {"docs/language_models.md": "llguidance"}  # a package that not every interpreter has
+PAGE_S = 150
+
+
+@pytest.mark.timeout(PAGE_S + 10)
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=page_name)
 def test_the_code_of_the_page_runs(page: Path, tmp_path: Path) -> None:
-    assert docs_checks.run_problems(page, tmp_path) == []
+    if page_name(page) in NEEDS:
+        pytest.importorskip(NEEDS[page_name(page)], reason=f"needs {NEEDS[page_name(page)]}")
+
+    assert docs_checks.run_problems(page, tmp_path, PAGE_S) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
@@ -73,7 +79,8 @@ def test_a_failing_block_is_found_at_its_line(tmp_path: Path) -> None:
 
 def test_a_block_with_a_title_is_a_file(tmp_path: Path) -> None:
     page = write_page(
-        tmp_path, '```toml title="a.toml" no-run="text"\nkey = 1\n```\n```python\nprint(open("a.toml").read())\n```\n'
+        tmp_path,
+        '```toml title="a.toml" no-run="text"\nkey = 1\n```\n```python\nprint(open("a.toml").read())\n```\n',
     )
 
     assert run_printed(page, tmp_path) == "key = 1\n\n"
@@ -90,7 +97,7 @@ def test_a_file_of_python_is_imported_and_is_no_part_of_the_program(tmp_path: Pa
 def test_two_files_of_one_name_are_an_error(tmp_path: Path) -> None:
     page = write_page(tmp_path, '```toml title="a.toml"\n```\n' * 2)
 
-    with pytest.raises(ValueError, match="line 3: another block is `a.toml` already"):
+    with pytest.raises(ValueError, match=r"line 3: another block is `a\.toml` already"):
         docs_snippets.run_program(page, tmp_path)
 
 
@@ -115,7 +122,7 @@ def test_a_block_in_a_list_is_read_without_its_indent() -> None:
 
 # --- pipelines and expressions ---
 
-BACKEND = "```python\nimport hami\nhami.register('PageSquare', lambda batch: [i['data'] ** 2 for i in batch])\n```\n"
+BACKEND = "```python\nimport hami\nhami.register('PageSquare', lambda batch: [1 for _ in batch])\n```\n"
 
 
 def test_a_pipeline_may_name_the_backends_of_the_program(tmp_path: Path) -> None:
@@ -148,13 +155,17 @@ def test_expressions_of_a_block_are_planned_one_by_one(tmp_path: Path) -> None:
 
 
 def test_a_command_prints_what_the_page_shows(tmp_path: Path) -> None:
-    page = write_page(tmp_path, "```console\n$ hami check 'S[Pow]'  # a comment\nexpression: ...: 1 node, 2 backends\n```\n")
+    page = write_page(
+        tmp_path, "```console\n$ hami check 'S[Pow]'  # a comment\nexpression: ...: 1 node, 2 backends\n```\n"
+    )
 
     assert docs_checks.run_problems(page, tmp_path) == []
 
 
 def test_a_command_that_prints_something_else_is_found(tmp_path: Path) -> None:
-    page = write_page(tmp_path, "# a\n```console\n$ hami check Pow\nexpression: ok: 2 nodes\n$ hami check Pow\n```\n")
+    page = write_page(
+        tmp_path, "# a\n```console\n$ hami check Pow\nexpression: ok: 2 nodes\n$ hami check Pow\n```\n"
+    )
 
     first, second = docs_checks.run_problems(page, tmp_path)
 
@@ -180,7 +191,9 @@ def test_a_console_runs_nothing_but_hami(tmp_path: Path) -> None:
 
 
 def test_output_that_the_program_does_not_print_is_found(tmp_path: Path) -> None:
-    page = write_page(tmp_path, "```python\nprint(1 + 1)\n```\n```text output\n2\n```\n```text output\n3\n```\n")
+    page = write_page(
+        tmp_path, "```python\nprint(1 + 1)\n```\n```text output\n2\n```\n```text output\n3\n```\n"
+    )
 
     assert docs_checks.run_problems(page, tmp_path) == ["line 8: the program printed\n2\n"]
 
@@ -217,7 +230,9 @@ def test_an_excerpt_says_what_its_file_says(tmp_path: Path) -> None:
     wrong = '```toml excerpt="pipeline.toml"\n[a]\nmax = 5\n```\n'
 
     assert docs_checks.block_problems(write_page(tmp_path, right)) == []
-    assert docs_checks.block_problems(write_page(tmp_path, wrong)) == ["page.md:2: `a.max` is not so in `pipeline.toml`"]
+    assert docs_checks.block_problems(write_page(tmp_path, wrong)) == [
+        "page.md:2: `a.max` is not so in `pipeline.toml`"
+    ]
 
 
 def test_a_block_that_waits_is_right_in_an_example(tmp_path: Path) -> None:

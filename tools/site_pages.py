@@ -1,7 +1,7 @@
 """Give MkDocs the pages of the repository where they lie: the hook that mkdocs.yml names.
 
-MkDocs reads one folder, and the pages lie in several. Here each gets its path in the repository as its path in the
-site, so that a link which works on GitHub works on the site, and MkDocs itself checks all of them.
+MkDocs reads one folder, and the pages lie in several. Here each gets its path in the repository as its path
+in the site, so that a link which works on GitHub works on the site, and MkDocs itself checks all of them.
 """
 
 from __future__ import annotations

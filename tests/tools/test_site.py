@@ -1,4 +1,4 @@
-"""The site: it builds without a warning, has all pages, loads nothing from elsewhere, and its search knows every error."""
+"""The site builds without a warning, has all pages, loads nothing from elsewhere, and finds all errors."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path) -> None:
 def test_every_block_is_highlighted(site: Path) -> None:
     pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
 
-    assert [path.name for path, text in pages.items() if re.search(r"<p>[^<]*```|no-run=|run-by=", text)] == []
+    assert [
+        path.name for path, text in pages.items() if re.search(r"<p>[^<]*```|no-run=|run-by=", text)
+    ] == []
 
 
 def test_the_search_knows_every_error(site: Path) -> None:
@@ -127,7 +129,9 @@ def test_a_page_from_disk_finds_an_error_and_asks_nobody(site: Path) -> None:
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto((site / "index.html").as_uri())
         page.fill(".md-search__input", "config-unknown-key")
-        found = page.wait_for_selector("a.md-search-result__link[href*='#config-unknown-key']", timeout=WAIT_MS)
+        found = page.wait_for_selector(
+            "a.md-search-result__link[href*='#config-unknown-key']", timeout=WAIT_MS
+        )
         found.click()
         page.wait_for_url("**/docs/errors.html*", timeout=WAIT_MS)
         title = page.text_content("#config-unknown-key")
@@ -140,21 +144,23 @@ def test_a_page_from_disk_finds_an_error_and_asks_nobody(site: Path) -> None:
 def test_a_page_that_is_not_in_the_navigation_ends_the_build(tmp_path: Path) -> None:
     config = tmp_path / "mkdocs.yml"
     config.write_text(
-        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: {ROOT / 'docs'}\nhooks: [{ROOT / 'tools' / 'site_pages.py'}]\n"
-        "watch: []\nnav: [README.md]\n"
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: {ROOT / 'docs'}\n"
+        f"hooks: [{ROOT / 'tools' / 'site_pages.py'}]\nwatch: []\nnav: [README.md]\n"
     )
 
     done = build(config, tmp_path / "site")
 
     assert done.returncode == 1
-    assert "not included in the \"nav\" configuration" in done.stderr and "docs/errors.md" in done.stderr
+    assert 'not included in the "nav" configuration' in done.stderr and "docs/errors.md" in done.stderr
 
 
 def test_files_that_a_page_links_to_come_along(tmp_path: Path, site_pages: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(site_pages, "ROOT", tmp_path)
     (tmp_path / "a.png").touch()
     page = tmp_path / "page.md"
-    page.write_text("![x](a.png) [y](page.md#z) [z](https://a.example/b.png) [gone](gone.png)\n```\n[c](a.png)\n```\n")
+    page.write_text(
+        "![x](a.png) [y](page.md#z) [z](https://a.example/b.png) [gone](gone.png)\n```\n[c](a.png)\n```\n"
+    )
 
     assert site_pages.linked_files(page) == [tmp_path / "a.png"]
 

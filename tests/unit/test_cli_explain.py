@@ -89,7 +89,9 @@ def test_the_command_prints_the_section() -> None:
 def test_an_unknown_code_is_refused_with_the_nearest_one() -> None:
     result = run("explain", "config-unknwn-key")
 
-    assert_refused(result, "hami explain: cli-unknown-code: ", "`config-unknwn-key`", "did you mean `config-unknown-key`")
+    assert_refused(
+        result, "hami explain: cli-unknown-code: ", "`config-unknwn-key`", "did you mean `config-unknown-key`"
+    )
 
 
 def test_a_word_that_is_like_no_code_is_pointed_to_the_list() -> None:
@@ -107,7 +109,9 @@ def test_a_wheel_has_the_page_beside_the_package(tmp_path: Path, monkeypatch: py
 def test_an_installation_without_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain, "PLACES", (tmp_path / "errors.md",))
 
-    assert_refused(run("explain", "parse-one"), "cli-explain-page", str(tmp_path), "help: reinstall `hami-core`")
+    assert_refused(
+        run("explain", "parse-one"), "cli-explain-page", str(tmp_path), "help: reinstall `hami-core`"
+    )
 
 
 def test_it_loads_neither_the_core_nor_numpy() -> None:
@@ -116,6 +120,8 @@ def test_it_loads_neither_the_core_nor_numpy() -> None:
         "app(['explain', 'closed'], standalone_mode=False); "
         "print([name for name in ('hami._core', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
 
     assert done.stdout.splitlines()[-1] == "[]"
