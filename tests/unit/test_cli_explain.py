@@ -11,6 +11,12 @@ import pytest
 from command_line import assert_refused, run
 from error_codes import all_codes
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
 explain = import_module("hami.cli.explain")  # the package has the function under this name
 
 PAGE = """\
@@ -104,6 +110,17 @@ def test_a_wheel_has_the_page_beside_the_package(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(explain, "PLACES", (installed, explain.PLACES[1]))
 
     assert run("explain", "parse-one").stdout == "parse-one (Syntax)\n\nOne thing is wrong. Write `two`.\n"
+
+
+def test_the_build_of_a_wheel_leaves_the_page_in() -> None:
+    pathspec = pytest.importorskip("pathspec", reason="needs pathspec, by which the build reads its patterns")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scikit-build"]
+    excluded = pathspec.GitIgnoreSpec.from_lines(settings["wheel"]["exclude"])
+    installed = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+
+    assert "install(FILES docs/errors.md DESTINATION hami)" in installed
+    assert not excluded.match_file("hami/errors.md")
+    assert excluded.match_file("hami/backends/torch/README.md")
 
 
 def test_an_installation_without_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
