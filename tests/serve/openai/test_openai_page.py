@@ -1,4 +1,4 @@
-"""The Python of docs/openai.md runs, with the address of a server in the place of the one that the page names."""
+"""The Python of docs/openai.md runs, with the address of a server in the place of the page's."""
 
 from __future__ import annotations
 
