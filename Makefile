@@ -10,7 +10,7 @@ FREE_THREADED ?= python3.13t
 TRITON_PYTHON ?= /usr/bin/python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-compare bench-http asan tsan free-threaded chaos fuzz fuzz-serve docs wheels wheels-check wheels-reproduce clean
+.PHONY: help setup demo test lint format bench bench-compare bench-http asan tsan free-threaded chaos fuzz fuzz-serve docs site site-serve wheels wheels-check wheels-reproduce clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -83,6 +83,12 @@ fuzz-serve:
 
 docs: setup  ## write docs/backends.md from the declarations of the backends
 	$(VENV)/bin/python tools/write_backend_docs.py
+
+site: setup  ## build the documentation as a site into build/site; a link that leads nowhere is an error
+	$(VENV)/bin/python -m mkdocs build --strict
+
+site-serve: setup  ## show the site at http://127.0.0.1:8000 while you write
+	$(VENV)/bin/python -m mkdocs serve
 
 wheels:  ## build into dist/ the wheels for manylinux2014 and manylinux_2_28, for every CPython found, and an sdist
 	@wheels/build.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,10 @@ def main() -> None:
         assert "Identity" in str(error), error
     else:
         raise AssertionError("a wrong name was accepted")
+    explained = subprocess.run(
+        [sys.executable, "-m", "hami", "explain", "queue-full"], capture_output=True, text=True
+    )
+    assert "queue_capacity" in explained.stdout, explained
 
 
 if __name__ == "__main__":

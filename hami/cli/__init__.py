@@ -15,6 +15,7 @@ import typer
 
 from ..errors import ConfigError
 from .deploy import deploy
+from .explain import explain
 from .new_backend import new_backend
 from .serve import serve
 from .source import SourceArgument, reported, source_of
@@ -193,6 +194,7 @@ def run(
         _print_value(request[output])
 
 
+app.command()(explain)
 app.command()(serve)
 app.command()(deploy)
 app.command()(new_backend)

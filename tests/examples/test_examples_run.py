@@ -25,6 +25,11 @@ def test_examples_are_numbered_without_gaps() -> None:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
+def test_every_example_is_in_the_list_of_examples(name: str) -> None:
+    assert f"({name}/README.md)" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
 def test_every_example_has_a_readme_that_names_its_command(name: str) -> None:
     readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
 
