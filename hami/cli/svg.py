@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from pathlib import PurePath
 
 from ..drawing import (
     ANSWER,
@@ -132,7 +133,7 @@ class _Picture:
         size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
-            f'<title id="title">{escape(self.plan.name or "pipeline")}</title>',
+            f'<title id="title">{escape(PurePath(self.plan.name or "pipeline").name)}</title>',
             f'<desc id="desc">{escape(self._description())}</desc>',
             f"<style>{_STYLE}</style>",
             *(_marker(name) for name in _HEADS),
@@ -155,7 +156,7 @@ class _Picture:
         settings = self.plan.settings
         parts = []
         if settings.get("deadline_ms") is not None:
-            parts.append(f"every request: at most {settings['deadline_ms']:g} ms")
+            parts.append(f"every request: at most {settings['deadline_ms']:,g} ms")
         if settings.get("max_in_flight") is not None:
             parts.append(f"at most {settings['max_in_flight']} requests inside")
         return " · ".join(parts)

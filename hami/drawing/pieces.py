@@ -74,7 +74,7 @@ class Back:
 
 @dataclass
 class Row:
-    """What is free above a row: `fold_y` for the edge from the last row, `lane_y` for those that lead back."""
+    """What is free above a row: `fold_y` for an edge from the last row, `lane_y` for those that lead back."""
 
     fold_y: float
     lane_y: float

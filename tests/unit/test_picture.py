@@ -363,5 +363,14 @@ def test_a_picture_is_described_for_those_who_do_not_see_it() -> None:
     assert "documents to sum, each element to page." in described and "sum answers." in described
 
 
+def test_a_picture_does_not_tell_where_the_file_lies(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text('[a]\nbackend = "Identity"\n')
+
+    text = draw(plan(file))
+
+    assert '<title id="title">pipeline.toml</title>' in text and str(tmp_path) not in text
+
+
 def test_a_drawing_is_the_same_every_time() -> None:
     assert draw(plan(PLANS["join"])) == draw(plan(PLANS["join"]))
