@@ -1,8 +1,8 @@
 """What the README of an example says that its script prints, and whether a script did.
 
-The block with the title `output` is compared line by line. Figures that differ from run to run or from machine
-to machine may be others: numbers with decimals, milliseconds, how many runs or batches there were. `…` stands for
-the rest of a line, and a line that is `...` for any lines.
+The block with the title `output` is compared line by line. Figures that differ from run to run or machine to
+machine may be others: numbers with decimals, milliseconds, how many runs or batches there were. `…` stands
+for the rest of a line, and a line that is `...` for any lines.
 """
 
 from __future__ import annotations
