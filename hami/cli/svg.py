@@ -35,7 +35,7 @@ FRAME_WIDTH_PX = 232.0
 FRAME_SHEET_PX = 5.0
 ROW_WIDTH_PX = 1500.0
 
-_LIGHT = {
+LIGHT = {
     "paper": "#ffffff",
     "ink": "#1c2733",
     "soft": "#56677a",
@@ -51,7 +51,7 @@ _LIGHT = {
     "chip-ink": "#24508f",
     "back": "#b0305c",
 }
-_DARK = {
+DARK = {
     "paper": "#14191f",
     "ink": "#e6edf3",
     "soft": "#9fb0c0",
@@ -96,7 +96,7 @@ def _colours(colour: dict[str, str]) -> str:
     return "\n".join(f"  {rule.format_map(colour)}" for rule in rules) + "\n"
 
 
-_STYLE = f"{_SHAPES}{_colours(_LIGHT)}@media (prefers-color-scheme: dark) {{\n{_colours(_DARK)}}}\n"
+_STYLE = f"{_SHAPES}{_colours(LIGHT)}@media (prefers-color-scheme: dark) {{\n{_colours(DARK)}}}\n"
 
 
 def draw(plan: Plan) -> str:

@@ -172,21 +172,27 @@ def place_heights(columns: Columns, chains: Chains) -> float:
                 for box in boxes
             ]
             _settle(boxes, wanted)
-    for boxes in columns:  # what nothing follows stands level with what leads to it
-        _settle(
-            boxes,
-            [box.middle if box in after else pull(box, is_forward=True, is_backward=False) for box in boxes],
-        )
+    # what nothing else holds stands level with what leads to it, or with what follows
+    for boxes in columns:
+        _settle(boxes, [_level(box, before, after) for box in boxes])
     for boxes in columns[::-1]:
-        _settle(
-            boxes,
-            [box.middle if box in before else pull(box, is_forward=False, is_backward=True) for box in boxes],
-        )
+        _settle(boxes, [_level(box, after, before) for box in boxes])
     top = min(box.y for boxes in columns for box in boxes)
     for boxes in columns:
         for box in boxes:
             box.y -= top
     return max(box.y + box.height + box.below for boxes in columns for box in boxes)
+
+
+def _level(box: Box, near: Neighbours, far: Neighbours) -> float:
+    """Return the middle of the only neighbour on the near side, if one edge alone joins both; else its own.
+
+    A box with no neighbours on the far side goes level with one that has others too.
+    """
+    beside = near.get(box, ())
+    if len(beside) != 1 or (len(far[beside[0]]) > 1 and box in far):
+        return box.middle
+    return beside[0].middle
 
 
 def _settle(boxes: Sequence[Box], wanted: Sequence[float]) -> None:

@@ -282,6 +282,22 @@ def test_boxes_of_a_column_stay_in_order_and_apart() -> None:
                 assert below.y - above.y - above.height >= BOX_GAP_PX - 1e-6
 
 
+def test_a_chain_behind_a_join_stands_on_one_line() -> None:
+    columns = columns_of(3, 1, 1, 1)
+    join, one, two = (boxes[0] for boxes in columns[1:])
+    columns[0][2].below = 300.0
+    place_heights(columns, [*((box, join) for box in columns[0]), (join, one), (one, two)])
+    assert join.middle == one.middle == two.middle
+
+
+def test_what_nothing_follows_stands_level_with_what_leads_to_it() -> None:
+    columns = columns_of(1, 2, 2)
+    first, branches, (leaf, last) = columns[0][0], columns[1], columns[2]
+    place_heights(columns, [*((first, box) for box in branches), (branches[0], leaf), (branches[0], last)])
+    assert branches[0].middle == (leaf.middle + last.middle) / 2
+    assert branches[1].middle - branches[0].middle >= 10 + BOX_GAP_PX - 1e-6
+
+
 def test_a_box_stands_in_the_middle_of_what_follows_it() -> None:
     columns = columns_of(1, 2)
     place_heights(columns, [(columns[0][0], box) for box in columns[1]])

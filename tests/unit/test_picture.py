@@ -12,7 +12,7 @@ from drawn import Line, Picture, random_plan
 from planning import for_each, node
 
 from hami.backend import Backend, register
-from hami.cli.svg import ROW_WIDTH_PX, draw
+from hami.cli.svg import DARK, LIGHT, ROW_WIDTH_PX, draw
 from hami.cli.svg_card import MAX_CHARACTERS, MAX_LINES, MAX_NAME, cut, num_cells
 from hami.plan import Plan, plan
 
@@ -352,6 +352,15 @@ def test_a_long_expression_is_broken_where_its_parts_are() -> None:
         "Identity],",
         "SplitTensor]",
     ]
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_can_be_read(palette: dict[str, str]) -> None:
+    pairs = [("ink", "paper"), ("ink", "box"), ("ink", "decision"), ("soft", "box"), ("soft", "paper")]
+    pairs += [("chip-ink", "chip"), ("each", "paper"), ("each", "frame"), ("condition", "paper")]
+
+    contrasts = {pair: drawn.contrast(*(palette[name] for name in pair)) for pair in pairs}
+    assert {pair: ratio for pair, ratio in contrasts.items() if ratio < 4.5} == {}
 
 
 def test_a_picture_is_described_for_those_who_do_not_see_it() -> None:
