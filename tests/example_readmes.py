@@ -45,7 +45,8 @@ def pictures_of(page: Path) -> list[str]:
 def _pattern_of(line: str) -> str:
     if line.strip() == LINES:
         return r"(?:.*\n)*?"
-    return re.escape(_normal(line)).replace(re.escape(REST), ".*") + r"\n"
+    start, rest, end = _normal(line).partition(REST)
+    return re.escape(start.rstrip() if rest else start) + (".*" if rest else "") + re.escape(end) + r"\n"
 
 
 def _normal(text: str) -> str:

@@ -73,6 +73,7 @@ def test_there_are_examples_enough() -> None:
         ("one\n...\nthree", "one\ntwo\nand more\nthree"),
         ("one\n...\nthree", "one\nthree"),
         ("The train leaves …", "The train leaves at nine."),
+        ("boxes drawn: …\n...\nnothing", "boxes drawn:\n/tmp/drawn.png\n\nnothing"),
         ("(a+b)*", "(a+b)*"),
     ],
 )
