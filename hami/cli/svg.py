@@ -140,7 +140,8 @@ class _Picture:
             f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         ]
         for region in self._from_the_outside():
-            parts += _frame(region)
+            if region.owner is not None:
+                parts += _frame(region, has_many=_is_for_each(self.plan.nodes[region.owner]))
         for region in self.regions:
             parts += self._lines(region)
         for region in self.regions:
@@ -193,11 +194,11 @@ class _Picture:
         for back in region.backs:
             yield _path("back", path_text(return_points(region, back)))
         if region.owner is not None:
-            target = self.plan.nodes[region.owner].target
-            assert target is not None
-            points = enter_points(self.boxes[region.owner], self.boxes[target])
+            owner = self.plan.nodes[region.owner]
+            assert owner.target is not None
+            points = enter_points(self.boxes[region.owner], self.boxes[owner.target])
             yield _path("each", path_text(points))
-            (x, y), word = points[0], _word(self.plan.nodes[region.owner])
+            (x, y), word = points[0], "each element" if _is_for_each(owner) else "each item"
             yield text_line(word, x + 10, y + 22, "each-text")
 
     def _labels_and_ends(self, region: RegionLayout) -> Iterator[str]:
@@ -248,8 +249,8 @@ class _Picture:
         return sorted(self.regions, key=lambda region: -region.width * region.height)
 
 
-def _word(owner: PlannedNode) -> str:
-    return "each element" if owner.backend.name == "ForEach" else "each item"
+def _is_for_each(owner: PlannedNode) -> bool:
+    return owner.backend.name == "ForEach"
 
 
 def _label(lines: list[str]) -> Label | None:
@@ -275,11 +276,9 @@ def _path(kind: str, points: str) -> str:
     return f'<path class="{kind}" d="{points}" marker-end="url(#{head})"/>'
 
 
-def _frame(region: RegionLayout) -> Iterator[str]:
-    """Yield the frame of a subgraph, with others behind it: there are as many runs as elements."""
-    if region.owner is None:
-        return
-    for sheet in (2, 1, 0):
+def _frame(region: RegionLayout, *, has_many: bool) -> Iterator[str]:
+    """Yield the frame of a subgraph; behind that of a ForEach are others, as it runs once an element."""
+    for sheet in (2, 1, 0) if has_many else (0,):
         shift = sheet * FRAME_SHEET_PX
         yield (
             f'<rect class="frame" x="{region.x + shift:.1f}" y="{region.y + shift:.1f}" '

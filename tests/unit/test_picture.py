@@ -263,6 +263,15 @@ def test_each_element_is_led_down_into_the_frame() -> None:
     assert [text for text, _ in picture.texts].count("each element") == 2
 
 
+def test_what_comes_out_of_a_queue_is_led_into_a_frame_of_its_own() -> None:
+    picture = picture_of(
+        {"take": node(backend="Recv(jobs, target=work)"), "work": node("more"), "more": node()}
+    )
+
+    assert drawn.faults(picture) == []
+    assert len(picture.frames) == 1 and picture.says("each item")
+
+
 def test_a_subgraph_that_is_entered_twice_is_drawn_once_and_named() -> None:
     picture = picture_of(PLANS["one subgraph twice"])
 
