@@ -81,8 +81,10 @@ fuzz-serve:
 	HAMI_FUZZ_REQUESTS=$${HAMI_FUZZ_REQUESTS:-2000} $(VENV)/bin/python -m pytest tests/serve/test_fuzzed_requests.py \
 		-o faulthandler_timeout=0
 
-docs: setup  ## write docs/backends.md from the declarations of the backends
+docs: setup  ## write docs/backends.md from the declarations of the backends, and draw the pictures of the examples
 	$(VENV)/bin/python tools/write_backend_docs.py
+	$(VENV)/bin/python examples/fetch_models.py
+	$(VENV)/bin/python tools/draw_examples.py
 
 site: setup  ## build the documentation as a site into build/site; a link that leads nowhere is an error
 	$(VENV)/bin/python -m mkdocs build --strict

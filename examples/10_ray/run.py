@@ -40,7 +40,7 @@ def main() -> None:
 
 def show(handle: DeploymentHandle, port: int = 8000) -> None:
     """Print what is deployed, and a line for each of four pictures."""
-    for name, deployment in serve.status().applications[NAME].deployments.items():
+    for name, deployment in sorted(serve.status().applications[NAME].deployments.items()):
         print(f"deployment `{name}`: {deployment.replica_states}")
     page = drawn_page()
     for angle in (0, 90, 180, 270):

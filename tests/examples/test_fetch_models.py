@@ -145,7 +145,15 @@ def test_a_half_written_model_is_replaced(
 
 
 @pytest.mark.parametrize(
-    "name", ["01_ocr", "02_page_orientation", "05_classification", "06_detect_crop_classify"]
+    "name",
+    [
+        "01_ocr",
+        "02_page_orientation",
+        "05_classification",
+        "06_detect_crop_classify",
+        "11_file_types",
+        "12_voice_activity",
+    ],
 )
 def test_a_missing_model_names_the_command_to_run(name: str, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("models"))

@@ -1,14 +1,20 @@
-"""What drawings of a plan share: conditions in words, the backend that was written, curves."""
+"""What drawings of a plan share: conditions in words, the backend that was written, places, curves."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import random
 from typing import Any
 
 import pytest
 
 from hami.drawing import (
+    Back,
+    Box,
+    Label,
+    RegionLayout,
+    Row,
+    Style,
     condition_of,
     edge_points,
     enter_points,
@@ -19,8 +25,10 @@ from hami.drawing import (
     path_text,
     return_points,
 )
-from hami.drawing.layout import Box
-from hami.plan import PlannedNode, plan
+from hami.drawing.columns import BOX_GAP_PX, neighbours_of, num_crossings, place_heights, reduce_crossings
+from hami.drawing.layout import GAP_PX, LABEL_GAP_PX
+from hami.drawing.paths import TURN_PX
+from hami.plan import plan
 
 
 def conditions(source: dict[str, Any]) -> dict[tuple[str, str], str]:
@@ -79,8 +87,8 @@ def test_parts_come_in_written_order() -> None:
 # --- curves ---
 
 
-def box(x: float, y: float, width: float = 100.0, height: float = 40.0) -> Box:
-    return Box(None, width, height, 0, x, y)
+def box(x: float, y: float, width: float = 100.0, height: float = 40.0, **more: Any) -> Box:
+    return Box(None, width, height, 0, x, y, column_x=x, column_end=x + width, **more)
 
 
 def test_an_edge_leaves_on_the_right_and_arrives_on_the_left() -> None:
@@ -96,12 +104,44 @@ def test_an_edge_is_smooth_where_its_curves_meet() -> None:
     assert before[0] < meeting[0] < after[0]
 
 
-def test_what_enters_a_subgraph_comes_from_above_and_what_returns_passes_above() -> None:
+def test_an_edge_bends_only_outside_of_the_columns() -> None:
+    narrow = box(0, 0)
+    narrow.column_end = 160.0
+    wide = box(300, 90)
+    wide.column_x = 240.0
+    points = edge_points([narrow, wide])
+    assert [y for x, y in points if x <= 160] == [20] * 4
+    assert [y for x, y in points if x >= 240] == [110] * 4
+
+
+def test_an_edge_to_the_next_row_passes_below_the_first() -> None:
+    points = edge_points([box(300, 0), box(0, 200, row=1)], [Row(-30, 0), Row(120, 190)])
+    assert points[0] == (400, 20) and points[-1] == (0, 220)
+    assert {x for x, y in points if 40 < y < 100} <= {400 + TURN_PX}
+    assert {x for x, y in points if 130 < y < 200} <= {-TURN_PX}
+
+
+def test_what_enters_a_subgraph_comes_from_above() -> None:
     down = enter_points(box(0, 0), box(50, 200))
     assert down[0] == (50, 40) and down[-1] == (100, 200)
-    back = return_points(box(300, 10), box(0, 30))
-    assert back[0] == (350, 10) and back[-1] == (50, 30)
-    assert max(point[1] for point in back[1:3]) < 10
+
+
+@pytest.mark.parametrize(
+    ("is_top", "start", "end"), [(True, (350, 10), (50, 30)), (False, (400, 20), (0, 40))]
+)
+def test_what_returns_passes_above_and_beside_what_stands_on_top(
+    is_top: bool, start: tuple[float, float], end: tuple[float, float]
+) -> None:
+    boxes = {0: box(0, 30, is_top=is_top), 1: box(300, 10, is_top=is_top)}
+    points = return_points(RegionLayout(boxes=boxes, rows=[Row(-40, -8)]), Back(1, 0))
+    assert points[0] == start and points[-1] == end
+    assert min(y for _, y in points) == -8
+
+
+def test_a_box_may_return_to_itself() -> None:
+    layout = RegionLayout(boxes={0: box(0, 30, is_top=True)}, rows=[Row(-40, 8)])
+    points = return_points(layout, Back(0, 0))
+    assert points[0] == (100, 40) and points[-1] == (50, 30)
 
 
 def test_points_become_a_path() -> None:
@@ -109,36 +149,156 @@ def test_points_become_a_path() -> None:
     assert path_text(points) == "M0.0,1.0 C2.0,3.0 4.0,5.0 6.0,7.0 C8.0,9.0 1.0,1.0 2.0,2.0"
 
 
-def test_layers_are_as_far_apart_as_wanted() -> None:
-    def size_of(node: PlannedNode) -> tuple[float, float]:
-        return 100.0, 50.0
+# --- places ---
 
-    def gap_after(nodes: Sequence[PlannedNode]) -> float:
-        return {"a": 150.0, "b": 20.0}.get(nodes[0].name, 999.0)
 
-    graph = {
-        name: {"backend": "Identity", "next": after} for name, after in (("a", "b"), ("b", "c"), ("c", ""))
+def placed(graph: dict[str, Any], **more: Any) -> list[RegionLayout]:
+    """Return the regions of a graph whose boxes are all of one size."""
+    return lay_out(plan(graph), Style(lambda node: (100.0, 50.0), **more))
+
+
+def chain(*names: str) -> dict[str, Any]:
+    """Return nodes that follow each other."""
+    return {
+        name: {"backend": "Identity", "next": after}
+        for name, after in zip(names, (*names[1:], ""), strict=True)
     }
-    (region,) = lay_out(plan(graph), size_of, gap_after)
-    gaps = [two.x - one.x - one.width for one, two in itertools.pairwise(region.boxes.values())]
-    assert gaps == [150.0, 20.0]
-    assert region.width == 3 * 100 + 150 + 20
+
+
+def test_a_label_has_a_column_of_its_own() -> None:
+    def labels_of(source: int, target: int) -> tuple[Label | None, Label | None]:
+        return (Label(("if",), 60.0, 20.0) if source == 0 else None), None
+
+    (region,) = placed(chain("a", "b", "c"), labels_of=labels_of)
+    (label,) = region.labels
+    a, b, c = region.boxes.values()
+    assert (label.lines, label.width) == (("if",), 60.0)
+    assert b.x - a.x - a.width == 60 + 2 * LABEL_GAP_PX
+    assert c.x - b.x - b.width == GAP_PX
+    assert label.middle == a.middle == b.middle
+
+
+def test_labels_at_both_ends_of_a_short_edge_are_one() -> None:
+    start, end = Label(("if",), 60.0, 20.0), Label(("key", "other"), 80.0, 35.0)
+    (region,) = placed(chain("a", "b"), labels_of=lambda source, target: (start, end))
+    assert [(one.lines, one.width, one.height) for one in region.labels] == [
+        (("if", "key", "other"), 80.0, 55.0)
+    ]
 
 
 def test_an_edge_that_skips_a_layer_passes_it_straight() -> None:
-    def size_of(node: PlannedNode) -> tuple[float, float]:
-        return 100.0, 50.0
-
     graph = {
         "a": {"backend": "Identity", "next": "b,c"},
         "b": {"backend": "Identity", "next": "c"},
         "c": {"backend": "Identity", "map": "a[result:data],b[result:other]"},
     }
-    (region,) = lay_out(plan(graph), size_of)
-    (edge,) = [edge for edge in region.edges if len(edge) == 3]
-    waypoint, beside = edge[1], region.boxes[1]
+    (region,) = placed(graph)
+    (edge,) = [edge for edge in region.edges if len(edge.boxes) == 3]
+    waypoint, beside = edge.boxes[1], region.boxes[1]
     assert (waypoint.x, waypoint.width) == (beside.x, beside.width)
     assert waypoint.y >= beside.y + beside.height or waypoint.y + waypoint.height <= beside.y
-    points = edge_points(edge)
-    assert points[3] == (waypoint.x, waypoint.middle)
-    assert points[6] == (waypoint.x + waypoint.width, waypoint.middle)
+
+
+def test_a_subgraph_stands_below_its_operator_and_its_entry_below_the_middle() -> None:
+    graph = {
+        "each": {"backend": "ForEach(target=x)", "next": "end"},
+        "end": {"backend": "Identity"},
+        **chain("x", "y"),
+    }
+    main, inner = placed(graph, enter_px=70.0)
+    each, end = main.boxes.values()
+    entry = inner.boxes[2]
+    assert inner.owner == 0 and inner.y == each.y + each.height + 70
+    assert entry.x + entry.width / 2 == each.x + each.width / 2
+    assert end.x >= inner.x + inner.width and end.middle == each.middle
+
+
+def test_a_wide_graph_is_folded_where_one_edge_alone_leads_on() -> None:
+    graph = {
+        **chain(*"abcd"),
+        "d": {"backend": "Identity", "next": "e,f"},
+        "e": {"backend": "Identity", "next": "g"},
+        "f": {"backend": "Identity", "next": "g"},
+        "g": {"backend": "Identity", "map": "e[result:data],f[result:other]", "next": "h"},
+        **chain("h", "i"),
+    }
+    (region,) = placed(graph, max_width=460.0)
+    rows = [
+        [box.node.name for box in region.boxes.values() if box.node and box.row == row] for row in range(4)
+    ]
+    assert rows == [["a", "b", "c"], ["d", "e", "f", "g"], ["h", "i"], []]
+    assert region.width < 460
+
+
+def test_a_graph_that_fits_is_left_in_one_row() -> None:
+    (region,) = placed(chain(*"abcd"), max_width=460.0)
+    assert {box.row for box in region.boxes.values()} == {0}
+
+
+# --- columns ---
+
+
+def columns_of(*heights: int) -> list[list[Box]]:
+    """Return columns with so many boxes each."""
+    return [[Box(None, 10.0, 10.0, at) for _ in range(count)] for at, count in enumerate(heights)]
+
+
+def test_crossings_are_counted_and_removed() -> None:
+    columns = columns_of(3, 3)
+    chains = [(left, right) for left, right in zip(columns[0], reversed(columns[1]), strict=True)]
+    _, after = neighbours_of(chains)
+    assert num_crossings(columns, after) == 3
+    reduce_crossings(columns, chains)
+    assert num_crossings(columns, after) == 0
+
+
+def test_the_order_never_gets_worse() -> None:
+    random_ = random.Random(7)
+    for _ in range(50):
+        columns = columns_of(*(random_.randint(1, 6) for _ in range(4)))
+        chains = [
+            (random_.choice(left), random_.choice(right))
+            for left, right in itertools.pairwise(columns)
+            for _ in range(8)
+        ]
+        _, after = neighbours_of(chains)
+        before = num_crossings(columns, after)
+        reduce_crossings(columns, chains)
+        assert num_crossings(columns, after) <= before
+
+
+def test_boxes_of_a_column_stay_in_order_and_apart() -> None:
+    random_ = random.Random(3)
+    for _ in range(50):
+        columns = columns_of(*(random_.randint(1, 6) for _ in range(4)))
+        chains = [
+            (random_.choice(left), random_.choice(right))
+            for left, right in itertools.pairwise(columns)
+            for _ in range(6)
+        ]
+        place_heights(columns, chains)
+        for boxes in columns:
+            for above, below in itertools.pairwise(boxes):
+                assert below.y - above.y - above.height >= BOX_GAP_PX - 1e-6
+
+
+def test_a_chain_behind_a_join_stands_on_one_line() -> None:
+    columns = columns_of(3, 1, 1, 1)
+    join, one, two = (boxes[0] for boxes in columns[1:])
+    columns[0][2].below = 300.0
+    place_heights(columns, [*((box, join) for box in columns[0]), (join, one), (one, two)])
+    assert join.middle == one.middle == two.middle
+
+
+def test_what_nothing_follows_stands_level_with_what_leads_to_it() -> None:
+    columns = columns_of(1, 2, 2)
+    first, branches, (leaf, last) = columns[0][0], columns[1], columns[2]
+    place_heights(columns, [*((first, box) for box in branches), (branches[0], leaf), (branches[0], last)])
+    assert branches[0].middle == (leaf.middle + last.middle) / 2
+    assert branches[1].middle - branches[0].middle >= 10 + BOX_GAP_PX - 1e-6
+
+
+def test_a_box_stands_in_the_middle_of_what_follows_it() -> None:
+    columns = columns_of(1, 2)
+    place_heights(columns, [(columns[0][0], box) for box in columns[1]])
+    assert columns[0][0].middle == sum(box.middle for box in columns[1]) / 2

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from ...drawing import (
+    INPUT,
     Box,
+    Label,
     Point,
+    Style,
     condition_of,
     edge_points,
     enter_points,
@@ -27,10 +30,15 @@ CARD_PX = (272.0, 178.0)
 PLAIN_CARD_PX = (212.0, 74.0)
 """A card of a node that counts nothing."""
 
-GAP_PX = 64.0
-LABELLED_GAP_PX = 150.0
 MARGIN_PX = 22.0
 MAX_LABEL = 24
+LABEL_CHARACTER_PX = 6.6
+LABEL_PADDING_PX = 22.0
+LABEL_HEIGHT_PX = 24.0
+
+EACH = "each element"
+ENTER_PX = {False: 52.0, True: 128.0}
+"""From a card to the frame of what it enters, with room for EACH; by whether the drawing is tall."""
 
 LANGUAGE_MODEL = "LLM"
 
@@ -70,7 +78,8 @@ class _Drawing:
         self.plan = plan
         self.measured = measured
         self.is_tall = is_tall
-        self.regions = lay_out(plan, self._size_of, self._gap_after)
+        style = Style(self._size_of, self._labels_of, enter_px=ENTER_PX[is_tall])
+        self.regions = lay_out(plan, style)
         self.boxes = {index: box for region in self.regions for index, box in region.boxes.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,32 +97,34 @@ class _Drawing:
     def _size_of(self, node: PlannedNode) -> Point:
         return self._turn(CARD_PX if node.name in self.measured else PLAIN_CARD_PX)
 
-    def _gap_after(self, nodes: Sequence[PlannedNode]) -> float:
-        followings = ((node, self.plan.nodes[index]) for node in nodes for index in node.next)
-        is_labelled = any(condition_of(node, following) for node, following in followings)
-        return LABELLED_GAP_PX if is_labelled and not self.is_tall else GAP_PX
-
-    def _labels(self) -> Iterator[tuple[int, int, str]]:
-        for index, node in enumerate(self.plan.nodes):
-            for following in node.next:
-                yield index, following, condition_of(node, self.plan.nodes[following])
+    def _labels_of(self, source: int, target: int) -> tuple[Label | None, Label | None]:
+        condition = "" if source == INPUT else condition_of(self.plan.nodes[source], self.plan.nodes[target])
+        if not condition:
+            return None, None
+        length = min(len(condition), MAX_LABEL)
+        size = self._turn((length * LABEL_CHARACTER_PX + LABEL_PADDING_PX, LABEL_HEIGHT_PX))
+        return Label((condition,), *size), None
 
     def _edges(self) -> Iterator[dict[str, Any]]:
-        index_of = {id(box): index for index, box in self.boxes.items()}
-        labels = {(start, end): label for start, end, label in self._labels()}
         for region in self.regions:
             for edge in region.edges:
-                start, end = index_of[id(edge[0])], index_of[id(edge[-1])]
-                yield self._curve("next", start, end, edge_points(edge), labels[start, end])
+                label = next((box for box in edge.boxes if box.kind == "label"), None)
+                points = edge_points(edge.boxes)
+                at = _middle_of(points[:4]) if label is None else (label.x + label.width / 2, label.middle)
+                text = label.lines[0] if label else ""
+                yield self._curve("next", edge.source, edge.target, points, text, at)
+            for back in region.backs:
+                points = return_points(region, back)
+                yield self._curve("again", back.source, back.target, points, "again", _between(points))
         for index, node in enumerate(self.plan.nodes):
             if node.target is not None:
-                points = enter_points(self.boxes[index], self.boxes[node.target])
-                yield self._curve("each", index, node.target, points, "each element")
-            if node.again is not None:
-                points = return_points(self.boxes[index], self.boxes[node.again])
-                yield self._curve("again", index, node.again, points, "again")
+                owner, target = self.boxes[index], self.boxes[node.target]
+                at = (owner.x + owner.width / 2, owner.y + owner.height + ENTER_PX[self.is_tall] / 2)
+                yield self._curve("each", index, node.target, enter_points(owner, target), EACH, at)
 
-    def _curve(self, kind: str, start: int, end: int, points: list[Point], label: str) -> dict[str, Any]:
+    def _curve(
+        self, kind: str, start: int, end: int, points: list[Point], label: str, label_at: Point
+    ) -> dict[str, Any]:
         turned = [self._turn(point) for point in points]
         return {
             "kind": kind,
@@ -122,7 +133,7 @@ class _Drawing:
             "path": path_text(turned),
             "label": shorten(label, MAX_LABEL),
             "whole_label": label,
-            "label_at": _middle_of(turned[:4]),
+            "label_at": [round(value, 1) for value in self._turn(label_at)],
         }
 
     def _turn(self, pair: Point) -> Point:
@@ -136,7 +147,15 @@ class _Drawing:
         return [round(value, 1) for value in (*self._turn((x, y)), *self._turn((width, height)))]
 
 
-def _middle_of(points: list[Point]) -> list[float]:
+def _middle_of(points: list[Point]) -> Point:
     """Return the point halfway along a cubic curve."""
     one, two, three, four = points
-    return [round((one[i] + 3 * two[i] + 3 * three[i] + four[i]) / 8, 1) for i in (0, 1)]
+    x, y = ((one[i] + 3 * two[i] + 3 * three[i] + four[i]) / 8 for i in (0, 1))
+    return x, y
+
+
+def _between(points: list[Point]) -> Point:
+    """Return the middle of the highest level part of a line."""
+    top = min(y for _, y in points)
+    level = [x for x, y in points if y == top]
+    return (min(level) + max(level)) / 2, top
