@@ -1,12 +1,15 @@
 """What `gpu.py` measures second: JPEG bytes to a label in one pipeline, beside each of its stages alone.
 
 Every stage runs as in the pipeline, with as many instances and rows, alone in a pipeline of its own, and as a
-loop written by hand in as many threads.
+loop written by hand in as many threads. Callers are threads of Python, or of the core (`hami.bench`), which
+ask for no lock.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,9 +24,24 @@ from rounds import Row
 import hami
 
 MAX_ROWS = 16
-# Callers, and the pictures in the list that each sends: 64 at once, one in a call, or a batch in a call.
-CALLERS = ((64, 1), (4, MAX_ROWS))
-CALLERS_ON_CPU = ((8, 1),)
+
+
+@dataclass(frozen=True)
+class Callers:
+    """Who calls: so many threads, of Python or of the core, and the pictures in the list that each sends."""
+
+    count: int
+    per_call: int = 1
+    are_of_core: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.count} callers {'of the core ' if self.are_of_core else ''}x {self.per_call}"
+
+
+# 64 pictures at once, one in a call or a batch in a call.
+CALLERS = (Callers(64), Callers(64, are_of_core=True), Callers(4, MAX_ROWS))
+CALLERS_ON_CPU = (Callers(8), Callers(8, are_of_core=True))
 # Instances of each stage; `prepare` decodes and resizes in one node.
 VARIANTS = (
     {"decode": 1, "resize": 1, "classify": 1},
@@ -151,19 +169,17 @@ class StageCase:
         name: str,
         stage: str,
         pipe: Any,
-        calls: list[Call],
-        per_call: int,
+        measure: Callable[[float], Row],
         works: list[list[Work]],
     ) -> None:
         self.setup, self.name, self.stage, self.pipe = setup, name, stage, pipe
-        self.calls, self.per_call = calls, per_call
+        self.measure = measure  # for so many seconds
         self.works = works  # by stage
 
     def run(self) -> Row:
         others_before_cores = sample(0.1)
         load = OtherLoad()
-        figures = measured(self.calls, self.setup.seconds, counts_of(self.pipe))
-        figures["calls_per_s"] *= self.per_call
+        figures = self.measure(self.setup.seconds)
         return {
             "case": "pictures",
             "stage": self.stage,
@@ -204,6 +220,42 @@ def list_call_of(pipe: Any, data: list[Any]) -> Call:
     return call
 
 
+def by_python(pipe: Any, data: list[Any], per_call: int) -> Callable[[float], Row]:
+    """Return what measures a pipeline called by a thread of Python for each of its parts of the data."""
+    parts = [data[start : start + per_call] for start in range(0, len(data), per_call)]
+    calls = [call_of(pipe, part[0]) if per_call == 1 else list_call_of(pipe, part) for part in parts]
+
+    def measure(seconds: float) -> Row:
+        figures = measured(calls, seconds, counts_of(pipe))
+        return {**figures, "calls_per_s": figures["calls_per_s"] * per_call}
+
+    return measure
+
+
+def by_core(pipe: Any, data: list[Any]) -> Callable[[float], Row]:
+    """Return what measures a pipeline called by as many threads of the core as there are pictures."""
+    benchmark = hami.ThroughputBenchmark(pipe, [{"data": one} for one in data])
+
+    def measure(seconds: float) -> Row:
+        counts = counts_of(pipe)
+        runs_before, rows_before = counts()
+        report = benchmark.benchmark(
+            num_callers=len(data), duration_s=seconds, warmup_s=min(0.3, seconds), repeats=1, order="given"
+        )
+        runs_after, rows_after = counts()
+        (found,) = report.rounds
+        if found.num_errors:
+            raise SystemExit(f"a request failed: {found.first_error}")
+        return {
+            "calls_per_s": found.throughput_per_s,
+            "p50_us": found.latency_ms["p50"] * 1e3,
+            "p99_us": found.latency_ms["p99"] * 1e3,
+            "mean_batch": (rows_after - rows_before) / max(1, runs_after - runs_before),
+        }
+
+    return measure
+
+
 def picture_cases(setup: Setup) -> list[StageCase]:
     """Make the stages and the pipeline, with every choice of instances and callers; fewer on a CPU."""
     is_on_cpu = setup.device == "cpu"
@@ -211,11 +263,9 @@ def picture_cases(setup: Setup) -> list[StageCase]:
     return [case for instances in variants for case in cases_of(setup, instances, callers)]
 
 
-def cases_of(
-    setup: Setup, instances: dict[str, int], callers: tuple[tuple[int, int], ...]
-) -> list[StageCase]:
+def cases_of(setup: Setup, instances: dict[str, int], callers: tuple[Callers, ...]) -> list[StageCase]:
     """Make them with these."""
-    files = jpegs(max(count * per_call for count, per_call in callers))
+    files = jpegs(max(one.count * one.per_call for one in callers))
     nodes = nodes_of(setup, instances)
     names = list(nodes)
     pipes = {stage: hami.pipe({stage: node}) for stage, node in nodes.items()}
@@ -234,12 +284,11 @@ def cases_of(
         for stage, count in instances.items()
     }
     cases = []
-    for count, per_call in callers:
-        name = f"{name_of(instances)}, {count} callers x {per_call}"
+    for one in callers:
+        name = f"{name_of(instances)}, {one.name}"
         for stage, pipe in {**pipes, "all": whole}.items():
-            mine = data.get(stage, files)
-            parts = [mine[start : start + per_call] for start in range(0, count * per_call, per_call)]
-            calls = [call_of(pipe, part[0]) if per_call == 1 else list_call_of(pipe, part) for part in parts]
+            mine = data.get(stage, files)[: one.count * one.per_call]
+            measure = by_core(pipe, mine) if one.are_of_core else by_python(pipe, mine, one.per_call)
             beside = list(works.values()) if stage == "all" else [works[stage]]
-            cases.append(StageCase(setup, name, stage, pipe, calls, per_call, beside))
+            cases.append(StageCase(setup, name, stage, pipe, measure, beside))
     return cases
