@@ -196,6 +196,33 @@ def include_violations(root: Path) -> list[str]:
     return found
 
 
+# Headers whose code lives in the locales of libstdc++. A process may hold two copies of it, that of a framework
+# among them, and what one made crashes in the other.
+LOCALE_HEADERS = {
+    "fstream",
+    "iomanip",
+    "iostream",
+    "istream",
+    "locale",
+    "ostream",
+    "regex",
+    "sstream",
+    "streambuf",
+}
+
+
+def locale_violations(root: Path) -> list[str]:
+    """Return the includes in C++ code of what depends on locales."""
+    found = []
+    for folder in ("csrc", "backends"):
+        for path in sources(root, folder, {".cc", ".h"}):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                match = re.match(r"\s*#\s*include\s*<(\w+)>", line)
+                if match and match[1] in LOCALE_HEADERS:
+                    found.append(f"{path.relative_to(root)}:{number}: <{match[1]}> needs locales")
+    return found
+
+
 # --- Python ------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 Rule = Callable[[Path], list[str]]
 RULES: list[Rule] = [
     layer_rules.include_violations,
+    layer_rules.locale_violations,
     layer_rules.import_violations,
     layer_rules.core_violations,
     layer_rules.heavy_import_violations,
@@ -208,6 +209,13 @@ def test_a_file_of_401_lines_is_found(good_tree: Path) -> None:
     write_tree(good_tree, {"hami/long.py": "#\n" * 401, "hami/full.py": "#\n" * 400})
 
     assert layer_rules.size_violations(good_tree) == ["hami/long.py: 401 lines"]
+
+
+@pytest.mark.parametrize("header", ["sstream", "regex"])
+def test_a_header_that_needs_locales_is_found(header: str, good_tree: Path) -> None:
+    write_tree(good_tree, {"csrc/core/text.cc": f"#include <string>\n#include <{header}>\n"})
+
+    assert layer_rules.locale_violations(good_tree) == [f"csrc/core/text.cc:2: <{header}> needs locales"]
 
 
 @pytest.mark.parametrize(

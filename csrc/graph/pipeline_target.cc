@@ -1,6 +1,6 @@
 #include "graph/pipeline_target.h"
 
-#include <sstream>
+#include <cstdio>
 
 #include "core/error.h"
 #include "core/split_mix.h"
@@ -90,11 +90,11 @@ void PipelineTarget::cancel() noexcept {
 }
 
 std::exception_ptr PipelineTarget::unanswered() const {
-  std::ostringstream seconds;
-  seconds << std::chrono::duration<double>(timeout_).count();
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%g", std::chrono::duration<double>(timeout_).count());
   return std::make_exception_ptr(
       Error(ErrorKind::kDeadlineExceeded, "load-timeout",
-            "no answer within " + backticked(seconds.str()) + " s",
+            "no answer within " + backticked(seconds) + " s",
             "see which node is busy in `pipe.stats()`, or raise `timeout_s`"));
 }
 
