@@ -196,8 +196,8 @@ def include_violations(root: Path) -> list[str]:
     return found
 
 
-# Headers whose code lives in the locales of libstdc++. A process may hold two copies of it, that of a framework
-# among them, and what one made crashes in the other.
+# Headers whose code lives in the locales of libstdc++. A process may hold two copies of it, that of a
+# framework among them, and what one made crashes in the other.
 LOCALE_HEADERS = {
     "fstream",
     "iomanip",
