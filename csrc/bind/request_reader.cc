@@ -94,6 +94,8 @@ int read_root(const Pipeline& pipeline, PyObject* dict) {
 
 Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict,
                           std::optional<int> only_node) {
+  const bool is_traced = pipeline->trace().is_on();
+  const TimePoint begin = is_traced ? Clock::now() : TimePoint();
   auto request = make_ref<Request>(pipeline, 0);
   request->rows = read_rows(dict);
   request->priority = read_priority(dict, pipeline->settings().priority);
@@ -130,6 +132,7 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
     }
     request->base = make_ref<PyHandle>(base.detach());
   }
+  if (is_traced) request->trace_submit(begin);
   return request;
 }
 

@@ -51,6 +51,9 @@ Pipeline::Pipeline(Plan plan) : plan_(std::move(plan)) {}
 Pipeline::~Pipeline() { close(Duration::zero()); }
 
 void Pipeline::build_nodes() {
+  std::vector<std::string> names;
+  for (const NodePlan& node : plan_.nodes) names.push_back(node.name);
+  trace().set_nodes(std::move(names));
   nodes_.resize(plan_.nodes.size());
   for (size_t i = 0; i < nodes_.size(); ++i) build_node(i, scope_);
   link_nodes();
