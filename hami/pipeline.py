@@ -262,10 +262,10 @@ class Pipeline(_core.Pipeline):
     ) -> Trace:
         """Return a timeline of every station of every request: `with pipe.trace("trace.json"):` records one.
 
-        `path`: where it is saved at the end of the block, compressed if it ends in `.gz`. `max_records` bounds
-        the memory, 56 bytes each; what comes then is dropped, and the file says how much. `gpu`: with what
-        ran on the GPUs, where the program has loaded torch and sees one. docs/tracing.md shows what is in
-        the file. Raises RequestError for a bad value.
+        `path`: where it is saved at the end of the block, compressed if it ends in `.gz`. `max_records`
+        bounds the memory, 56 bytes each; what comes then is dropped, and the file says how much. `gpu`: with
+        what ran on the GPUs, where the program has loaded torch and sees one. docs/tracing.md shows what is
+        in the file. Raises RequestError for a bad value.
         """
         from .trace import Interval, Trace  # few programs need it
 

@@ -18,6 +18,7 @@ from .deploy import deploy
 from .new_backend import new_backend
 from .serve import serve
 from .source import SourceArgument, reported, source_of
+from .trace import trace
 
 app = typer.Typer(
     name="hami",
@@ -196,6 +197,7 @@ def run(
 app.command()(serve)
 app.command()(deploy)
 app.command()(new_backend)
+app.command()(trace)
 
 
 def _read_input(text: str) -> tuple[str, Any]:

@@ -1,8 +1,8 @@
 """`Trace`: the timeline of a pipeline, every station of every request, for Perfetto and chrome://tracing.
 
 Made by `hami.Pipeline.trace`. The core records (`csrc/core/trace.h`); this package makes rows of it:
-`recording` reads the records, `stations` makes spans of requests, `thread_rows`, `request_rows` and `gpu` make
-events, `chrome` the file.
+`recording` reads the records, `stations` makes spans of requests, `thread_rows`, `request_rows` and `gpu`
+make events, `chrome` the file.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Trace:
     """Records what a pipeline does between `start` and `stop`; made by `pipe.trace()`.
 
     As a context manager it starts, stops, and saves to the path that it was given. A pipeline has one at a
-    time: the second `start` is a RequestError. Any thread may call anything, but with GPUs the end must come on
-    the thread of the beginning. Closing the pipeline meanwhile is fine.
+    time: the second `start` is a RequestError. Any thread may call anything, but with GPUs the end must come
+    on the thread of the beginning. Closing the pipeline meanwhile is fine.
     """
 
     def __init__(

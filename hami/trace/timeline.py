@@ -63,9 +63,9 @@ class Timeline:
         return self.at(begin, {**event, **place, "args": args})
 
 
-def metadata(pid: int, tid: int, name: str, **args: Any) -> Event:
+def metadata(pid: int, tid: int, kind: str, **args: Any) -> Event:
     """Return an event that names or orders a process or a track."""
-    return {"name": name, "ph": "M", "pid": pid, "tid": tid, "args": args}
+    return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": args}
 
 
 def process(pid: int, name: str) -> Iterator[Event]:
