@@ -1,6 +1,6 @@
 """A strict check of files in Chrome's trace format, and small questions about the events in them.
 
-`violations` returns sentences; nothing means that Perfetto and chrome://tracing draw every event in its place.
+`violations` returns sentences; nothing means that a viewer can draw every event in its place.
 """
 
 from __future__ import annotations

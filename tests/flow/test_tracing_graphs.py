@@ -1,4 +1,4 @@
-"""The timeline of graphs: branches, joins, loops, elements, queues, answers that come later, and many callers."""
+"""The timeline of graphs: branches, joins, loops, elements, queues, late answers, and many callers."""
 
 from __future__ import annotations
 

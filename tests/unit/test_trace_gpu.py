@@ -13,7 +13,7 @@ import time
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from trace_format import Event, select, track_name, violations
@@ -188,7 +188,7 @@ def test_work_that_no_run_launched_has_no_arrow(time_ns: int, native_id: int) ->
 class FakeProfile:
     """Stands in for torch.profiler.profile: exports what it is told."""
 
-    exported: dict[str, Any] = {"traceEvents": []}
+    exported: ClassVar[dict[str, Any]] = {"traceEvents": []}
 
     def __init__(self, activities: list[str]) -> None:
         self.activities = activities
