@@ -312,8 +312,8 @@ class PythonModel final : public engine::Model {
 class PythonEngine final : public engine::EngineBackend {
  public:
   PythonEngine(const std::shared_ptr<PythonInstance>& instance,
-               const std::shared_ptr<PipelineLoad>& load, const Ref<EngineDescription>& description, const engine::RowRange& range,
-               const std::string& name, const Traits& traits)
+               const std::shared_ptr<PipelineLoad>& load, const Ref<EngineDescription>& description,
+               const engine::RowRange& range, const std::string& name, const Traits& traits)
       : EngineBackend(std::make_unique<PythonModel>(instance, load, description->outputs.size()),
                       description, range, name),
         instance_(instance),
@@ -356,9 +356,8 @@ std::shared_ptr<Backend> create_python_engine(Build& build, std::unique_ptr<Pyth
   const auto description = describe(*instance);
   const engine::RowRange range{find_count(*instance, "min"), find_count(*instance, "max")};
   const Traits traits{.is_idempotent = instance->read_flag("is_idempotent")};
-  auto engine =
-      std::make_shared<PythonEngine>(instance, build.scope().load(), description, range,
-                                     model_name(*instance), traits);
+  auto engine = std::make_shared<PythonEngine>(instance, build.scope().load(), description, range,
+                                               model_name(*instance), traits);
   EngineDescription::publish(build.options(), description);
   return engine;
 }

@@ -126,7 +126,8 @@ std::optional<TraceRecording> Trace::stop() {
       thread = threads.end() - 1;
     }
     const auto records = block->records.begin();
-    const auto count = static_cast<std::ptrdiff_t>(block->num_records.load(std::memory_order_acquire));
+    const auto count =
+        static_cast<std::ptrdiff_t>(block->num_records.load(std::memory_order_acquire));
     thread->records.insert(thread->records.end(), records, records + count);
   }
   return recording;

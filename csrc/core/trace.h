@@ -107,8 +107,8 @@ class Trace {
   std::shared_ptr<Block> add_block(uint64_t session);
 
   std::vector<std::string> nodes_;
-  // The number of the recording, which no other recording of the process has; 0 while there is none.
-  // Every station looks at it, so it shares no line of the cache with what changes.
+  // The number of the recording, which no other recording of the process has; 0 while there is
+  // none. Every station looks at it, so it shares no line of the cache with what changes.
   alignas(64) std::atomic<uint64_t> session_{0};
   std::atomic<uint64_t> last_id_{0};
   std::atomic<bool> is_full_{false};

@@ -168,6 +168,11 @@ void Pipeline::admit(int64_t num_requests) {
 
 void Pipeline::submit(std::span<const Ref<Request>> requests) {
   const Dispatcher::OwnWalk own_walk;
+  if (trace().is_on()) {
+    for (const Ref<Request>& request : requests) {
+      if (request->trace_id == 0) request->trace_submit(Clock::now());
+    }
+  }
   const auto num_requests = static_cast<int64_t>(requests.size());
   try {
     admit(num_requests);
@@ -185,6 +190,7 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
     }
   } catch (...) {
     remove(num_requests);
+    for (const Ref<Request>& request : requests) request->trace_refuse();
     throw;
   }
   for (const Ref<Request>& request : requests) {

@@ -116,8 +116,8 @@ class InstanceDispatcher final : public Operator,
   TimePoint give_up(BackgroundThread& instance, TimePoint start) noexcept;
   // Runs on the caller's thread.
   void run_in_place_timed(BackgroundThread& instance, std::span<Task* const> tasks);
-  // In the trace: what waits, under the lock; and a run, with a number of its own, from its start to
-  // the end of its answers.
+  // In the trace: what waits, under the lock; and a run, with a number of its own, from its start
+  // to the end of its answers.
   void trace_queue() noexcept;
   uint64_t trace_start(std::span<Task* const> tasks, int instance, uint8_t release,
                        TimePoint start) noexcept;

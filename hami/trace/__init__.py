@@ -7,6 +7,7 @@ make events, `chrome` the file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -164,8 +165,12 @@ class Trace:
 
     def __del__(self) -> None:
         # Nobody could stop it any more, and the pipeline could not be traced again.
-        if getattr(self, "_is_running", False):
+        if not getattr(self, "_is_running", False):
+            return
+        with contextlib.suppress(Exception):  # in a child process, and where torch has gone already
             self._pipeline._stop_trace()
+            if self._profiler is not None:
+                self._profiler.end()
 
 
 def _check_folder(path: str | os.PathLike[str]) -> None:

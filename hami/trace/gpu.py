@@ -134,9 +134,13 @@ class GpuProfiler:
                 help="stop it on the thread that started it, or start it with `gpu=False`",
             )
 
+    def end(self) -> None:
+        """End it without a look at what it saw."""
+        self._profile.stop()
+
     def stop(self) -> GpuProfile:
         """End it, and return what it saw."""
-        self._profile.stop()
+        self.end()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "profile.json"
             self._profile.export_chrome_trace(str(path))

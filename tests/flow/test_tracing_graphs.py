@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from probes import WAIT_S
+from queue_market import Market, market
 from trace_format import Event, Span, checked_events, request_spans, select, track_name
 
 import hami
@@ -174,16 +175,17 @@ def test_an_element_that_fails_says_so_in_its_own_track(elements: hami.Pipeline)
 
 
 def test_waiting_in_a_queue_of_the_pipeline_is_a_stay(open_pipe: Any) -> None:
-    pipe = open_pipe({"put": {"backend": "Send(traced)"}, "get": {"backend": "Recv(traced)"}})
+    shop = Market(open_pipe(market()))
 
-    with pipe.trace() as trace:
-        taken = pipe.submit({"data": None, "node_name": "get"})
-        pipe({"data": 7, "node_name": "put"})
+    with shop.pipeline.trace() as trace:
+        taken = shop.take()
+        shop.put(7).result(WAIT_S)
         assert taken.result(WAIT_S)["result"] == 7
 
-    spans = request_spans(checked_events(trace))
-    assert [stays(span) for span in spans] == [["get"], ["put"]]
-    assert spans[0].end >= spans[1].begin
+    taking, putting = request_spans(checked_events(trace))
+    assert (stays(taking), stays(putting)) == (["take"], ["put"])  # `end` has nothing to do
+    [waiting] = [part for part in taking.parts if part.name == "take"]
+    assert waiting.begin < putting.begin < waiting.end
 
 
 def test_a_backend_that_answers_later_shows_how_long_it_had_the_request(
@@ -211,7 +213,7 @@ def test_a_backend_that_answers_later_shows_how_long_it_had_the_request(
     for span in spans:
         assert [part.names() for part in span.parts if part.name == "later"] == [["forward", "notify"]]
     assert spans[0].end > spans[1].end
-    assert len(select(events, "X", "python")) == 2  # `start` of each
+    assert len(select(events, "X", "python")) == 2  # `start` of each, on the caller's thread
 
 
 def test_partial_results_are_moments_of_a_stream(open_pipe: Any) -> None:

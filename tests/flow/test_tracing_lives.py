@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-import threading
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +17,35 @@ import hami
 # --- Python ---
 
 
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="this Python has no GIL")
 def test_waiting_for_the_gil_shows_where_another_thread_keeps_it(open_pipe: Any, probe: Any) -> None:
     probe("TracedStarved")
     pipe = open_pipe({"work": {"backend": "TracedStarved"}})
-    is_over = threading.Event()
 
-    def starve() -> None:
-        while not is_over.is_set():
-            sum(range(1000))
-
-    starving = threading.Thread(target=starve, daemon=True)
-    starving.start()
-    try:
-        with pipe.trace() as trace:
-            for i in range(5):
-                pipe({"data": i})
-    finally:
-        is_over.set()
-        starving.join(WAIT_S)
+    with pipe.trace() as trace:
+        future = pipe.submit({"data": 1})
+        sum(range(3_000_000))  # one call, in which this thread gives the lock to nobody
+        future.result(WAIT_S)
 
     events = checked_events(trace)
-    waits = select(events, "X", "wait for the GIL")
-    assert len(waits) == len(select(events, "X", "python")) == 5
-    # The interpreter asks a thread to give the lock away after 5 ms.
-    assert max(wait["dur"] for wait in waits) > 1_000
+    [wait], [python] = select(events, "X", "wait for the GIL"), select(events, "X", "python")
+    [run] = select(events, "X", "work")
+    assert wait["dur"] > 1_000
+    assert wait["ts"] + wait["dur"] <= python["ts"]
+    assert run["dur"] > wait["dur"]
+
+
+def test_a_backend_in_place_has_the_gil_of_its_caller(open_pipe: Any, probe: Any) -> None:
+    probe("TracedInPlace", is_inline=True)
+    pipe = open_pipe({"work": {"backend": "TracedInPlace"}})
+
+    with pipe.trace() as trace:
+        pipe({"data": 1})
+
+    events = checked_events(trace)
+    assert [run["args"]["released"] for run in select(events, "X", "work")] == ["in_place"]
+    assert select(events, "X", "wait for the GIL") == []
+    assert len(select(events, "X", "python")) == 1
 
 
 def test_python_lies_within_the_run_that_needs_it(open_pipe: Any, probe: Any) -> None:
