@@ -165,6 +165,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     check_is_not_in_child();
     return stop_and_list(pipeline_->trace());
   }
+  std::shared_ptr<Pipeline> core() const {
+    check_is_not_in_child();
+    return pipeline_;
+  }
 
   static void check_is_dict(PyObject* object) {
     if (PyDict_Check(object)) return;
@@ -336,6 +340,10 @@ PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
 }
 
 }  // namespace
+
+std::shared_ptr<Pipeline> core_pipeline(py::handle pipeline) {
+  return made<PipelineObject>(pipeline).core();
+}
 
 void define_pipeline(py::module_& module) {
   ForkGuard::watch();
