@@ -68,7 +68,7 @@ def rows_of(events: Iterable[Event], begin: float, end: float, num_requests: int
     """Return the tracks of threads in the order of a viewer, then the first requests of that time."""
     events = list(events)
     rows = [row for row in _thread_rows(events, begin, end) if row.bars]
-    requests = [row for row in _request_rows(events) if row.bars[0].end > begin and row.bars[0].begin < end]
+    requests = [row for row in _request_rows(events) if begin <= row.bars[0].begin < end]
     return rows + requests[:num_requests]
 
 
@@ -90,7 +90,8 @@ def _thread_rows(events: list[Event], begin: float, end: float) -> list[Row]:
         if key not in rows:
             continue
         stack = open_ends.setdefault(key, [])
-        while stack and stack[-1] <= event["ts"]:
+        # Sums of fractions: to the nanosecond, what follows does not overlap.
+        while stack and round(stack[-1] * 1000) <= round(event["ts"] * 1000):
             stack.pop()
         stack.append(event["ts"] + event["dur"])
         if stack[-1] > begin and event["ts"] < end:
@@ -225,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("trace", nargs="?", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "docs/images/trace.svg")
-    parser.add_argument("--begin", type=float, default=40.0, help="milliseconds")
+    parser.add_argument("--begin", type=float, default=40.0, help="milliseconds after the first submit")
     parser.add_argument("--length", type=float, default=12.0, help="milliseconds")
     parser.add_argument("--requests", type=int, default=4)
     options = parser.parse_args()
@@ -235,7 +236,9 @@ def main() -> None:
         content = options.trace.read_bytes()
         content = gzip.decompress(content) if options.trace.suffix == ".gz" else content
         events = json.loads(content)["traceEvents"]
-    begin = options.begin * 1000
+    # The making of the pipeline stands before, and may be long.
+    first = min(event["ts"] for event in events if event["ph"] == "X" and event["name"] == "submit")
+    begin = first + options.begin * 1000
     end = begin + options.length * 1000
     options.out.write_text(draw(rows_of(events, begin, end, options.requests), begin, end), encoding="utf-8")
     print(options.out)

@@ -85,5 +85,5 @@ def _table(stations: Mapping[str, StationTimes]) -> str:
     rows = [f"{'station':10}{'count':>9}{'mean ms':>11}{'p50 ms':>11}{'p99 ms':>11}{'max ms':>11}"]
     for name, times in stations.items():
         figures = (times.mean_ms, times.p50_ms, times.p99_ms, times.max_ms)
-        rows.append(f"{name:10}{times.count:9}" + "".join(f"{figure:11.3f}" for figure in figures))
+        rows.append(f"{name:10}{times.count:9}" + "".join(f"{figure:11.4f}" for figure in figures))
     return "\n".join(rows)

@@ -132,4 +132,4 @@ def test_an_input_that_is_not_there_is_refused(write: Write) -> None:
 def test_a_pipeline_that_is_wrong_is_refused(write: Write) -> None:
     result = run("trace", "Identityy", "--input", write(LINES, "in.jsonl"))
 
-    assert_refused(result, "did you mean `Identity`?")
+    assert_refused(result, "did you mean `Identity`")
