@@ -50,7 +50,8 @@ class Trace:
         max_records: int,
         gpu: bool,
     ) -> None:
-        if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
+        given: object = max_records
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise RequestError(
                 f"`max_records` must be a whole number of at least 1, got `{max_records!r}`",
                 code="trace-max-records",

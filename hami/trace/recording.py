@@ -65,7 +65,7 @@ class Recording:
         threads = []
         for number, native_id, name, content in rows["threads"]:
             read = (
-                Record(kinds[kind], *rest, number)
+                Record._make((kinds[kind], *rest, number))
                 for kind, *rest in struct.iter_unpack(rows["layout"], content)
             )
             records = sorted(
