@@ -27,6 +27,8 @@ KINDS = [
 OUTCOMES = ["ok", "error", "deadline_exceeded", "cancelled", "closed"]
 NODES = ["decode", "detect"]
 BEGIN, END = 1_000, 100_000
+HANDLE = 0x7F00_8000_0000
+"""Of a thread without a number; half of such handles are negative in 32 bits."""
 
 Row = tuple[int, ...]
 
@@ -52,7 +54,13 @@ def core_rows(*threads: list[Row], nodes: list[str] = NODES, dropped: int = 0) -
     """Return what the core returns for these threads, numbered from 1, with native ids from 101."""
     return {
         "threads": [
-            (number, 100 + number, f"thread{number}", b"".join(struct.pack(LAYOUT, *one) for one in rows))
+            (
+                number,
+                100 + number,
+                HANDLE + number,
+                f"thread{number}",
+                b"".join(struct.pack(LAYOUT, *one) for one in rows),
+            )
             for number, rows in enumerate(threads, start=1)
         ],
         "layout": LAYOUT,

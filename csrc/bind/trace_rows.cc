@@ -35,7 +35,7 @@ py::object stop_and_list(Trace& trace) {
   py::list threads;
   for (const TraceRecording::Thread& thread : recording->threads) {
     const auto* bytes = reinterpret_cast<const char*>(thread.records.data());
-    threads.append(py::make_tuple(thread.number, thread.native_id, thread.name,
+    threads.append(py::make_tuple(thread.number, thread.native_id, thread.handle, thread.name,
                                   py::bytes(bytes, thread.records.size() * sizeof(TraceRecord))));
   }
   py::dict rows;

@@ -37,7 +37,8 @@ const char* to_string(TraceOutcome outcome) noexcept {
   return kOutcomes[static_cast<size_t>(outcome)];
 }
 
-Trace::Block::Block() : thread(number_of_this_thread()), native_id(syscall(SYS_gettid)) {
+Trace::Block::Block()
+    : thread(number_of_this_thread()), native_id(syscall(SYS_gettid)), handle(pthread_self()) {
   std::array<char, 16> name{};
   if (pthread_getname_np(pthread_self(), name.data(), name.size()) == 0) thread_name = name.data();
 }
@@ -122,7 +123,7 @@ std::optional<TraceRecording> Trace::stop() {
     auto& threads = recording.threads;
     auto thread = std::ranges::find(threads, block->thread, &TraceRecording::Thread::number);
     if (thread == threads.end()) {
-      threads.push_back({block->thread, block->native_id, block->thread_name, {}});
+      threads.push_back({block->thread, block->native_id, block->handle, block->thread_name, {}});
       thread = threads.end() - 1;
     }
     const auto records = block->records.begin();

@@ -61,6 +61,7 @@ struct TraceRecording {
   struct Thread {
     uint64_t number = 0;    // no other thread of the process has it, ever
     int64_t native_id = 0;  // the kernel's, which it may give to another thread later
+    uint64_t handle = 0;    // that of POSIX, by which CUPTI knows it
     std::string name;
     std::vector<TraceRecord> records;  // in the order in which they were written
   };
@@ -97,6 +98,7 @@ class Trace {
     Block();
     const uint64_t thread;
     const int64_t native_id;
+    const uint64_t handle;
     std::string thread_name;
     std::atomic<size_t> num_records{0};
     std::array<TraceRecord, kCapacity> records;

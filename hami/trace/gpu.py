@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import RequestError
-from .recording import Run
+from .recording import Run, Thread
 from .timeline import FIRST_GPU, Event, Timeline, metadata, process
 
 MARKER = "hami.trace.clock"
 
 # Categories of torch.profiler for what a GPU does.
 _GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+_LAUNCHERS = ("cuda_runtime", "cuda_driver")
 _KEPT_ARGS = ("stream", "grid", "block", "bytes", "registers per thread", "shared memory")
 
 
@@ -43,10 +44,10 @@ class Work(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The call that put something on a GPU: when, and on which thread of the kernel's."""
+    """The call that put something on a GPU: when, and on which thread, as the profile calls it."""
 
     time: int
-    native_id: int
+    thread: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class GpuProfile:
                 end = begin + _ns(event["dur"])
                 number = args.get("correlation")
                 work.append(Work(event["name"], category, device, stream, begin, end, number, kept))
-            elif category == "cuda_runtime" and "correlation" in args:
+            elif category in _LAUNCHERS and "correlation" in args:
                 launches[args["correlation"]] = Launch(begin, int(event["tid"]))
         names = {device["id"]: device["name"] for device in content.get("deviceProperties", ())}
         return cls(work, launches, names)
@@ -196,18 +197,29 @@ def _arrow(
     yield timeline.at(max(work.begin, launch.time), {**event, "ph": "f", "bp": "e", **place})
 
 
+def _names_in_profiles(thread: Thread) -> set[int]:
+    """Return what a profile may call a thread.
+
+    Those that torch watches go by the kernel's id; any other by what CUPTI has, which is 32 bits of its POSIX
+    handle, and Kineto writes without their sign.
+    """
+    low = thread.handle & 0xFFFF_FFFF
+    return {thread.native_id, low if low < 1 << 31 else (1 << 32) - low}
+
+
 class _Launchers:
     """The runs by the thread and the time in which they may have launched something."""
 
     def __init__(self, timeline: Timeline) -> None:
-        native_ids = {thread.number: thread.native_id for thread in timeline.recording.threads}
+        names = {thread.number: _names_in_profiles(thread) for thread in timeline.recording.threads}
         self._runs: dict[int, list[Run]] = {}
         for run in sorted(timeline.runs.values(), key=lambda run: run.begin):
-            self._runs.setdefault(native_ids[run.first.thread], []).append(run)
+            for name in names[run.first.thread]:
+                self._runs.setdefault(name, []).append(run)
 
     def find(self, launch: Launch) -> Run | None:
         """Return the run that was under way on that thread."""
-        runs = self._runs.get(launch.native_id, [])
+        runs = self._runs.get(launch.thread, [])
         index = bisect_right(runs, launch.time, key=lambda run: run.begin) - 1
         if index < 0:
             return None

@@ -41,6 +41,7 @@ class Thread:
 
     number: int
     native_id: int
+    handle: int
     name: str
     records: list[Record]
 
@@ -63,7 +64,7 @@ class Recording:
         """Read what the core returns. What had begun before the recording is left out."""
         kinds = rows["kinds"]
         threads = []
-        for number, native_id, name, content in rows["threads"]:
+        for number, native_id, handle, name, content in rows["threads"]:
             read = (
                 Record._make((kinds[kind], *rest, number))
                 for kind, *rest in struct.iter_unpack(rows["layout"], content)
@@ -72,7 +73,7 @@ class Recording:
                 (record for record in read if record.kind == "batch" or record.begin >= rows["begin_ns"]),
                 key=lambda record: (record.begin, -record.end),
             )
-            threads.append(Thread(number, native_id, name, records))
+            threads.append(Thread(number, native_id, handle, name, records))
         return cls(
             rows["nodes"],
             rows["outcomes"],

@@ -50,10 +50,10 @@ def kernel(
     return {**event, "pid": device, "tid": stream, "args": args, **more}
 
 
-def launch(time_ns: int, native_id: int, number: int = 1) -> Event:
+def launch(time_ns: int, thread: int, number: int = 1, **more: Any) -> Event:
     ts = BASE_US + 1 + (time_ns - MARKED_NS) / 1000
     event = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": ts, "dur": 1.0}
-    return {**event, "pid": 1, "tid": native_id, "args": {"correlation": number}}
+    return {**event, "pid": 1, "tid": thread, "args": {"correlation": number}, **more}
 
 
 def profile_of(*events: Event) -> GpuProfile:
@@ -168,6 +168,15 @@ def test_an_arrow_leads_from_the_run_that_launched_to_the_kernel() -> None:
     assert (begin["pid"], begin["tid"]) == (run["pid"], run["tid"])
     assert near(begin, 30_000)
     assert near(end, 40_000)
+
+
+@pytest.mark.parametrize("thread", [102, 0x8000_0000 - 2], ids=["the kernel's id", "the handle in 32 bits"])
+def test_a_thread_is_known_by_each_of_its_names(thread: int) -> None:
+    driver = launch(30_000, thread, cat="cuda_driver", name="cuLaunchKernel")
+
+    events = events_with(profile_of(kernel(40_000, 50_000), driver), *long_run())
+
+    assert len([event for event in events if event["ph"] == "s" and event["cat"] == "gpu"]) == 1
 
 
 @pytest.mark.parametrize(
