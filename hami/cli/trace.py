@@ -33,7 +33,10 @@ def trace(
     requests: Annotated[
         int | None,
         typer.Option(
-            "--requests", "-n", min=1, help="How many calls, going round the input; else each once."
+            "--requests",
+            "-n",
+            min=1,
+            help="How many calls, going round the input; else each once, up to 1000.",
         ),
     ] = None,
     key: Annotated[str, typer.Option(help="The key of what a file holds.")] = "data",

@@ -58,7 +58,7 @@ class Trace:
                 help="leave it out for 500000, which are about 50000 requests of one node",
             )
         if path is not None:
-            _check_folder(path)
+            _check_place(path)
         self._pipeline = pipeline
         self._path = path
         self._name = name
@@ -131,7 +131,7 @@ class Trace:
             raise RequestError(
                 "the trace has no path", code="trace-path", help='write `trace.save("trace.json")`'
             )
-        _check_folder(target)
+        _check_place(target)
         write(self._content(), target)
 
     def stations(self) -> dict[str, StationTimes]:
@@ -174,13 +174,17 @@ class Trace:
                 self._profiler.end()
 
 
-def _check_folder(path: str | os.PathLike[str]) -> None:
+def _check_place(path: str | os.PathLike[str]) -> None:
     """Refuse a path before anything is recorded, not after."""
-    folder = Path(path).absolute().parent
-    if folder.is_dir():
+    place = Path(path).absolute()
+    if place.is_dir():
+        reason = "it is a folder"
+    elif not place.parent.is_dir():
+        reason = f"there is no folder `{place.parent}`"
+    else:
         return
     raise RequestError(
-        f"`{os.fspath(path)}` cannot be written: there is no folder `{folder}`",
+        f"`{os.fspath(path)}` cannot be written: {reason}",
         code="trace-path",
-        help="make the folder, or give another path",
+        help="give the path of a file in a folder that exists",
     )

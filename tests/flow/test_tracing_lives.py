@@ -154,13 +154,16 @@ def test_the_block_saves_the_file_also_when_it_fails(open_pipe: Any, tmp_path: P
     assert (tmp_path / name).stat().st_size > 0
 
 
-def test_a_folder_that_is_not_there_is_found_before_anything_is_recorded(
-    open_pipe: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    ("place", "words"), [("gone/trace.json", "there is no folder"), (".", "it is a folder")]
+)
+def test_a_path_that_cannot_be_is_found_before_anything_is_recorded(
+    open_pipe: Any, tmp_path: Path, place: str, words: str
 ) -> None:
     pipe = open_pipe("Identity")
 
-    with pytest.raises(hami.RequestError, match="there is no folder") as caught:
-        pipe.trace(tmp_path / "gone" / "trace.json")
+    with pytest.raises(hami.RequestError, match=words) as caught:
+        pipe.trace(tmp_path / place)
 
     assert caught.value.code == "trace-path"
 
