@@ -288,6 +288,20 @@ def test_every_request_of_many_callers_has_one_beginning_and_one_end(
         assert_without_gaps(span)
 
 
+def test_callers_of_the_core_itself_are_traced_up_to_the_answer(open_pipe: Any) -> None:
+    pipe = open_pipe("Identity")
+    benchmark = hami.ThroughputBenchmark(pipe, [{"data": 1}])
+
+    with pipe.trace() as trace:
+        benchmark.benchmark(num_callers=2, num_requests=50, warmup_s=0, repeats=1)
+
+    spans = request_spans(checked_events(trace))
+    assert len(spans) == 50
+    assert {span.args["outcome"] for span in spans} == {"ok"}
+    for span in spans:
+        assert [part.name for part in span.parts] == ["submit", "dispatch", "node"]
+
+
 def test_threads_that_have_ended_keep_their_tracks(open_pipe: Any, in_threads: Any) -> None:
     pipe = open_pipe("Identity")
 
