@@ -11,11 +11,13 @@ import atexit
 import contextlib
 import logging
 import math
+import os
+import time
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .answers import answers_of
@@ -24,6 +26,9 @@ from .errors import Cancelled, RequestError
 from .event import Event
 from .plan import Plan, plan
 from .stream import Stream, iterate
+
+if TYPE_CHECKING:
+    from .trace import Trace
 
 Dict = dict[str, Any]
 
@@ -98,7 +103,9 @@ class Pipeline(_core.Pipeline):
     """
 
     def __init__(self, checked: Plan) -> None:
+        begin_ns = time.monotonic_ns()
         super().__init__(checked.to_core())
+        self._build_ns = (begin_ns, time.monotonic_ns())
         self._plan = checked
         _open_pipelines.add(self)
         _logger.info("pipeline `%s` is built: %s", checked.name, self._node_names())
@@ -247,6 +254,28 @@ class Pipeline(_core.Pipeline):
         which maps an upper bound in milliseconds to how many values lie below it and above the one before.
         """
         return self._stats(buckets)
+
+    def trace(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        max_records: int = 500_000,
+        gpu: bool = True,
+    ) -> Trace:
+        """Return a timeline of every station of every request: `with pipe.trace("trace.json"):` records one.
+
+        `path`: where it is saved at the end of the block, compressed if it ends in `.gz`. `max_records`
+        bounds the memory, 56 bytes each; what comes then is dropped, and the file says how much. `gpu`: with
+        what ran on the GPUs, where the program has loaded torch and sees one. docs/tracing.md shows what is
+        in the file. Raises RequestError for a bad value.
+        """
+        from .trace import Interval, Trace  # few programs need it
+
+        made = [Interval("build", *self._build_ns)]
+        if (times := self._plan.times) is not None:
+            made.insert(0, Interval("plan", times.parsed, times.planned))
+            made.insert(0, Interval("parse", times.begin, times.parsed))
+        return Trace(self, path, name=self._plan.name, made=tuple(made), max_records=max_records, gpu=gpu)
 
     def problems(self) -> list[str]:
         """Return what is wrong now, in words: a hung instance, a dead worker, a closed pipeline.

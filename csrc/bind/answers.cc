@@ -102,6 +102,7 @@ void AnswerCallback::on_answered(Request& request) noexcept {
 }
 
 void AnswerCallback::deliver(Request& request) noexcept {
+  const TimePoint begin = request.trace_time();
   std::exception_ptr failure = request.error;
   if (reply_ != nullptr && reply_->is_sent()) {
     request.output = {};
@@ -113,6 +114,7 @@ void AnswerCallback::deliver(Request& request) noexcept {
   // When it cannot be made, whatever kept it from being made is the answer: there must be one.
   if (!error) error = Owned(take_exception());
   if (request.error != nullptr) report_failure(error.get(), request.site);
+  request.trace_return(begin);
   PyObject* const args[] = {error.get()};
   const Owned returned(call_python(on_done_->get(), args, 1));
   // Nobody is there to catch what a callback raises.

@@ -34,6 +34,9 @@ class GilAcquire {
   GilAcquire(const GilAcquire&) = delete;
   GilAcquire& operator=(const GilAcquire&) = delete;
 
+  // False where the thread held it before.
+  bool was_taken() const noexcept { return was_taken_; }
+
  private:
   bool was_taken_ = false;
 };

@@ -20,6 +20,7 @@
 #include "bind/plan_reader.h"
 #include "bind/request_object.h"
 #include "bind/request_reader.h"
+#include "bind/trace_rows.h"
 #include "core/error.h"
 #include "graph/pipeline.h"
 
@@ -74,6 +75,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       pipeline_->submit({&request, 1});
     });
     if (error != nullptr) {
+      if (request) request->trace_refuse();
       in_flight_.forget(dict);
       raise(error);
     }
@@ -89,7 +91,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     const py::tuple held(dicts);  // the caller may change its list meanwhile
     for (py::handle dict : held) check_is_dict(dict.ptr());
     const auto requests = read(held);
-    start(held, [&] {
+    start(held, requests, [&] {
       for (const Ref<Request>& request : requests) pipeline_->check_may_wait_for(*request);
       pipeline_->submit(requests);
     });
@@ -156,6 +158,14 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return problems_of(*pipeline_);
   }
   py::list ports() const { return ports_of(*pipeline_); }
+  bool start_trace(size_t max_records) const {
+    check_is_not_in_child();
+    return pipeline_->trace().start(max_records);
+  }
+  py::object stop_trace() const {
+    check_is_not_in_child();
+    return stop_and_list(pipeline_->trace());
+  }
   std::shared_ptr<Pipeline> core() const {
     check_is_not_in_child();
     return pipeline_;
@@ -189,6 +199,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       }
     });
     if (error == nullptr) return requests;
+    for (const Ref<Request>& request : requests) request->trace_refuse();
     for (size_t i = 0; i < num_claimed; ++i) in_flight_.forget(py::object(dicts[i]).ptr());
     raise(error);
   }
@@ -196,9 +207,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   // Submitting waits for nothing but the short locks of the core, so the GIL is kept: giving it
   // away twice in a call, for this and for the answer, would double what callers fight for.
   template <class Submit>
-  void start(const py::tuple& dicts, Submit submit) {
+  void start(const py::tuple& dicts, std::span<const Ref<Request>> requests, Submit submit) {
     const std::exception_ptr error = error_of(submit);
     if (error == nullptr) return;
+    for (const Ref<Request>& request : requests) request->trace_refuse();
     for (py::handle dict : dicts) in_flight_.forget(dict.ptr());
     raise(error);
   }
@@ -216,7 +228,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       requests[i]->completion = std::make_shared<AnswerCallback>(
           in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue, reply);
     }
-    start(dicts, [&] { pipeline_->submit(requests); });
+    start(dicts, requests, [&] { pipeline_->submit(requests); });
     return requests;
   }
 
@@ -257,11 +269,14 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   // return: merges what succeeded, or gives the exception object of what failed.
   py::object finish(Request& request, PyObject* dict) {
+    const TimePoint begin = request.trace_time();
     drain_released();
     std::exception_ptr error = request.error;
     if (error == nullptr) error = error_of([&] { write_output(request, dict); });
     in_flight_.forget(dict);
-    return error == nullptr ? py::object() : failure_of(request, error);
+    py::object failure = error == nullptr ? py::object() : failure_of(request, error);
+    request.trace_return(begin);
+    return failure;
   }
 
   static void raise_any(const std::exception_ptr& interruption, const py::object& failure) {
@@ -352,6 +367,8 @@ void define_pipeline(py::module_& module) {
       .def("_stats", method(&PipelineObject::stats), py::arg("with_buckets") = false)
       .def("_problems", method(&PipelineObject::problems))
       .def("_ports", method(&PipelineObject::ports))
+      .def("_start_trace", method(&PipelineObject::start_trace), py::arg("max_records"))
+      .def("_stop_trace", method(&PipelineObject::stop_trace))
       .def_property_readonly("_is_closed", method(&PipelineObject::is_closed))
       .def_property_readonly("_run_range", method(&PipelineObject::run_range))
       .def_property_readonly("_num_requests", method(&PipelineObject::num_requests));

@@ -16,6 +16,7 @@
 #include "bind/python_deferred.h"
 #include "bind/python_engine.h"
 #include "bind/python_instance.h"
+#include "bind/traced_gil.h"
 #include "core/error.h"
 
 namespace hami::bind {
@@ -56,6 +57,7 @@ class PythonBackend final : public Backend {
   // The node's event loop, if `forward` is a coroutine function.
   const Ref<PyHandle> loop_;
   const std::shared_ptr<PipelineLoad> load_;
+  const int32_t trace_node_;
   BatchRange range_;
   Traits traits_;
   bool groups_by_shape_ = true;
@@ -73,7 +75,8 @@ PythonBackend::PythonBackend(Build& build, std::unique_ptr<PythonInstance> insta
       forward_(make_ref<PyHandle>(
           checked(PyObject_GetAttrString(instance_->get(), "forward")).detach())),
       loop_(find_loop(build, forward_->get())),
-      load_(build.scope().load()) {
+      load_(build.scope().load()),
+      trace_node_(load_->trace.find_node(build.node_name())) {
   read_traits();
   is_generator_ = is_generator();
   if (is_generator_) range_ = {1, 1};
@@ -123,7 +126,7 @@ bool PythonBackend::is_generator() const {
 
 void PythonBackend::forward(Batch batch) {
   const PythonInstance::Stay stay(*instance_);
-  const GilAcquire gil;
+  const TracedGil gil(load_->trace, trace_node_);
   drain_released();
   if (is_generator_) {
     for (Item* item : batch) generate(*item);

@@ -10,6 +10,7 @@
 #include "bind/host_batch.h"
 #include "bind/method.h"
 #include "bind/owned.h"
+#include "bind/traced_gil.h"
 #include "core/error.h"
 #include "graph/deferred_operator.h"
 
@@ -104,7 +105,8 @@ class PythonDeferred final : public DeferredOperator {
         instance_(std::move(instance)),
         start_(make_ref<PyHandle>(
             checked(PyObject_GetAttrString(instance_->get(), "start")).detach())),
-        load_(build.scope().load()) {}
+        load_(build.scope().load()),
+        trace_node_(load_->trace.find_node(build.node_name())) {}
 
   Traits traits() const override { return {.reads_everything = true}; }
   void tear_down() noexcept override { instance_->tear_down(); }
@@ -117,7 +119,7 @@ class PythonDeferred final : public DeferredOperator {
  private:
   void begin(Ref<Stay> stay, Item& item) override {
     const PythonInstance::Stay inside(*instance_);
-    const GilAcquire gil;
+    const TracedGil gil(load_->trace, trace_node_);
     drain_released();
     auto reply =
         std::make_unique<Reply>(std::move(stay), item, node_name(), load_->container_depth);
@@ -132,6 +134,7 @@ class PythonDeferred final : public DeferredOperator {
   const std::unique_ptr<PythonInstance> instance_;
   const Ref<PyHandle> start_;
   const std::shared_ptr<PipelineLoad> load_;
+  const int32_t trace_node_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "bind/errors.h"
 #include "bind/settle.h"
 #include "bind/tensor_object.h"
+#include "bind/traced_gil.h"
 #include "core/device_arrays.h"
 #include "core/error.h"
 #include "engine/engine_backend.h"
@@ -173,14 +174,18 @@ Owned list_of(std::span<const Ref<Tensor>> tensors) {
 
 class PythonModel final : public engine::Model {
  public:
-  PythonModel(std::shared_ptr<PythonInstance> instance, size_t num_outputs)
-      : instance_(std::move(instance)), is_whole_(num_outputs, false) {
+  PythonModel(std::shared_ptr<PythonInstance> instance, std::shared_ptr<PipelineLoad> load,
+              size_t num_outputs)
+      : instance_(std::move(instance)),
+        load_(std::move(load)),
+        trace_node_(load_->trace.find_node(instance_->node_name())),
+        is_whole_(num_outputs, false) {
     const Owned staging = checked(PyObject_GetAttrString(instance_->get(), "stages_inputs"));
     has_staging_ = PyObject_IsTrue(staging.get()) == 1;
   }
 
   std::vector<Ref<Tensor>> run(std::span<const Ref<Tensor>> inputs) override {
-    const GilAcquire gil;
+    const TracedGil gil(load_->trace, trace_node_);
     drain_released();
     const Owned arrays = list_of(inputs);
     const Owned returned = call("run", arrays.get());
@@ -202,9 +207,12 @@ class PythonModel final : public engine::Model {
   bool may_write_inputs() const noexcept override { return true; }
 
   struct GilTurn final : Turn {
-    const GilAcquire gil;
+    GilTurn(Trace& trace, int32_t node) : gil(trace, node) {}
+    const TracedGil gil;
   };
-  std::unique_ptr<Turn> take_turn() override { return std::make_unique<GilTurn>(); }
+  std::unique_ptr<Turn> take_turn() override {
+    return std::make_unique<GilTurn>(load_->trace, trace_node_);
+  }
 
   Ref<Tensor> staging(size_t input, size_t size_bytes) override {
     if (!has_staging_) return nullptr;
@@ -294,6 +302,8 @@ class PythonModel final : public engine::Model {
   }
 
   const std::shared_ptr<PythonInstance> instance_;
+  const std::shared_ptr<PipelineLoad> load_;
+  const int32_t trace_node_;
   std::vector<bool> is_whole_;        // by output
   std::vector<Ref<Tensor>> staging_;  // by input
   bool has_staging_ = false;
@@ -302,9 +312,9 @@ class PythonModel final : public engine::Model {
 class PythonEngine final : public engine::EngineBackend {
  public:
   PythonEngine(const std::shared_ptr<PythonInstance>& instance,
-               const Ref<EngineDescription>& description, const engine::RowRange& range,
-               const std::string& name, const Traits& traits)
-      : EngineBackend(std::make_unique<PythonModel>(instance, description->outputs.size()),
+               const std::shared_ptr<PipelineLoad>& load, const Ref<EngineDescription>& description,
+               const engine::RowRange& range, const std::string& name, const Traits& traits)
+      : EngineBackend(std::make_unique<PythonModel>(instance, load, description->outputs.size()),
                       description, range, name),
         instance_(instance),
         traits_(traits) {}
@@ -346,8 +356,8 @@ std::shared_ptr<Backend> create_python_engine(Build& build, std::unique_ptr<Pyth
   const auto description = describe(*instance);
   const engine::RowRange range{find_count(*instance, "min"), find_count(*instance, "max")};
   const Traits traits{.is_idempotent = instance->read_flag("is_idempotent")};
-  auto engine =
-      std::make_shared<PythonEngine>(instance, description, range, model_name(*instance), traits);
+  auto engine = std::make_shared<PythonEngine>(instance, build.scope().load(), description, range,
+                                               model_name(*instance), traits);
   EngineDescription::publish(build.options(), description);
   return engine;
 }

@@ -134,6 +134,8 @@ Ref<Object> read_base(PyObject* dict, const Dict& input) {
 
 Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict,
                           std::optional<int> only_node) {
+  const bool is_traced = pipeline->trace().is_on();
+  const TimePoint begin = is_traced ? Clock::now() : TimePoint();
   auto request = make_ref<Request>(pipeline, 0);
   request->rows = read_rows(dict);
   request->priority = read_priority(dict, pipeline->settings().priority);
@@ -144,6 +146,7 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   drop_result(dict);
   read_input(*pipeline, dict, request->input);
   if (pipeline->reads_everything()) request->base = read_base(dict, request->input);
+  if (is_traced) request->trace_submit(begin);
   return request;
 }
 

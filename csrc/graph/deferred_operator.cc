@@ -13,6 +13,7 @@ DeferredOperator::Stay::Stay(DeferredOperator& owner, Visit& visit)
       pipeline_(visit.request->pipeline),
       request_(visit.request),
       stream_(visit.stream()),
+      node_(visit.node),
       arrival_(Clock::now()),
       visit_(&visit) {}
 
@@ -24,6 +25,7 @@ bool DeferredOperator::Stay::has_room() const { return !stream_ || stream_->has_
 
 bool DeferredOperator::Stay::emit(Value partial, bool is_last) const {
   if (!is_wanted()) return false;
+  request_->trace_partial(node_);
   if (!stream_) return true;
   return is_last ? stream_->push_last(std::move(partial)) : stream_->push(std::move(partial));
 }
@@ -68,7 +70,15 @@ void DeferredOperator::end(Stay& stay, Visit& visit) noexcept {
     const std::lock_guard lock(mutex_);
     inside_.erase(alive);
   }
-  run_.add(Clock::now() - stay.arrival_);
+  const TimePoint now = Clock::now();
+  run_.add(now - stay.arrival_);
+  if (visit.trace_id != 0) {
+    stay.pipeline_->trace().record({.kind = TraceKind::kHold,
+                                    .node = visit.node,
+                                    .begin = stay.arrival_,
+                                    .end = now,
+                                    .request = visit.trace_id});
+  }
   if (visit.error != nullptr) {
     visit.site = std::make_shared<FailureSite>(node_name(), backend_name(), 0);
     num_failed_.fetch_add(1, std::memory_order_relaxed);

@@ -59,6 +59,7 @@ class DeferredOperator : public HoldingOperator {
     const std::shared_ptr<Pipeline> pipeline_;  // keeps the owner alive
     const Ref<Request> request_;
     const Ref<ResultStream> stream_;  // null when nobody listens
+    const int node_;
     const TimePoint arrival_;
     std::atomic<Visit*> visit_;
   };

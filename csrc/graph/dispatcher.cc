@@ -72,6 +72,15 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
   const Ref<Request> request = visit->request;
   const Node& node = pipeline_.node(visit->node);
   Visits ready;
+  const bool is_traced = visit->trace_id != 0;
+  const TimePoint begin = is_traced ? Clock::now() : TimePoint();
+  if (is_traced) {
+    pipeline_.trace().record({.kind = TraceKind::kSettle,
+                              .detail = visit->error != nullptr,
+                              .node = visit->node,
+                              .begin = begin,
+                              .request = visit->trace_id});
+  }
   if (visit->error != nullptr) {
     const std::exception_ptr error = visit->error;
     FailureSite::Shared site = std::move(visit->site);
@@ -90,6 +99,7 @@ void Dispatcher::settle(std::unique_ptr<Visit> visit) {
   } else {
     advance(std::move(visit), false, ready);
   }
+  if (is_traced) trace_departures(begin, ready);
   // One visit has ended and others begin; the counts change once, by the difference.
   const auto num_ready = static_cast<int64_t>(ready.size());
   if (num_ready > 1) {
@@ -256,6 +266,18 @@ std::unique_ptr<Visit> Dispatcher::join(const Ref<Request>& request, int node) c
     visit->round = std::max(visit->round, output.round);
   }
   return visit;
+}
+
+void Dispatcher::trace_departures(TimePoint begin, const Visits& ready) const {
+  const TimePoint now = Clock::now();
+  for (const auto& visit : ready) {
+    if (visit->trace_id == 0) continue;
+    pipeline_.trace().record({.kind = TraceKind::kDispatch,
+                              .node = visit->node,
+                              .begin = begin,
+                              .end = now,
+                              .request = visit->trace_id});
+  }
 }
 
 Dispatcher::Departures Dispatcher::sort_out(const Visits& ready) const {

@@ -82,6 +82,8 @@ class Dispatcher {
   std::unique_ptr<Visit> join(const Ref<Request>& request, int node) const;
   Departures sort_out(const Visits& ready) const;
   void note_writer(Visit& visit) const;
+  // Says in the trace where each of them goes; the decision was made from `begin` to now.
+  void trace_departures(TimePoint begin, const Visits& ready) const;
   void start(Visits ready) const;
   void start_one(std::unique_ptr<Visit> visit) const;
   bool start_bounded(Visits ready);

@@ -8,6 +8,8 @@
 namespace hami {
 
 bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) {
+  const bool is_traced = pipeline_.trace().is_on();
+  const TimePoint begin = is_traced ? Clock::now() : TimePoint();
   Visits ready;
   ready.reserve(requests.size());
   for (const Ref<Request>& request : requests) {
@@ -21,6 +23,7 @@ bool Dispatcher::enter(std::span<const Ref<Request>> requests, bool is_bounded) 
     request->num_visits.fetch_add(static_cast<int64_t>(ready.size() - num_before),
                                   std::memory_order_relaxed);
   }
+  if (is_traced) trace_departures(begin, ready);
   if (is_bounded) return start_bounded(std::move(ready));
   pipeline_.add_inside(static_cast<int64_t>(ready.size()));
   start(std::move(ready));

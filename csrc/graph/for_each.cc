@@ -164,6 +164,7 @@ class ForEach final : public ControlOperator {
       child->priority = parent.priority;
       child->deadline = parent.deadline;
       child->completion = std::make_shared<Child>(run, i);
+      if (parent.trace_id != 0) child->trace_submit(Clock::now(), parent.trace_id);
       children.push_back(std::move(child));
     }
     const std::shared_ptr<Pipeline> alive = parent.request->pipeline;

@@ -51,6 +51,9 @@ Pipeline::Pipeline(Plan plan) : plan_(std::move(plan)) {}
 Pipeline::~Pipeline() { close(Duration::zero()); }
 
 void Pipeline::build_nodes() {
+  std::vector<std::string> names;
+  for (const NodePlan& node : plan_.nodes) names.push_back(node.name);
+  trace().set_nodes(std::move(names));
   nodes_.resize(plan_.nodes.size());
   for (size_t i = 0; i < nodes_.size(); ++i) build_node(i, scope_);
   link_nodes();
@@ -165,6 +168,11 @@ void Pipeline::admit(int64_t num_requests) {
 
 void Pipeline::submit(std::span<const Ref<Request>> requests) {
   const Dispatcher::OwnWalk own_walk;
+  if (trace().is_on()) {
+    for (const Ref<Request>& request : requests) {
+      if (request->trace_id == 0) request->trace_submit(Clock::now());
+    }
+  }
   const auto num_requests = static_cast<int64_t>(requests.size());
   try {
     admit(num_requests);
@@ -182,6 +190,7 @@ void Pipeline::submit(std::span<const Ref<Request>> requests) {
     }
   } catch (...) {
     remove(num_requests);
+    for (const Ref<Request>& request : requests) request->trace_refuse();
     throw;
   }
   for (const Ref<Request>& request : requests) {

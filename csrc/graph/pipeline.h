@@ -64,6 +64,7 @@ class Pipeline final : public std::enable_shared_from_this<Pipeline> {
   // Of threads that wait for an answer.
   Spin& spin() noexcept { return spin_; }
   Timer& timer() noexcept { return load_->timer; }
+  Trace& trace() noexcept { return load_->trace; }
   // The number of items inside changes; nodes that wait for company may have to stop waiting.
   void add_inside(int64_t change) noexcept;
   // So many visits more, or less, wait in queues: they are not inside for others.

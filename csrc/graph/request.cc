@@ -14,6 +14,7 @@ bool Request::claim_answer() noexcept {
 void Request::announce() noexcept {
   if (deadline != TimePoint::max()) pipeline->timer().remove(*this);
   pipeline->leave(*this);
+  if (trace_id != 0) trace_answer();
   if (completion != nullptr) completion->on_answered(*this);
   if (stream) stream->end();
   takes_turns ? answered.set_in_turn() : answered.set();
@@ -58,6 +59,7 @@ Visit::Visit(Ref<Request> owner, int node) : request(std::move(owner)), node(nod
   priority = request->priority;
   deadline = request->deadline;
   may_run_inline = request->may_run_inline;
+  trace_id = request->trace_id;
   partials = this;
 }
 
@@ -69,6 +71,7 @@ ResultStream* Visit::stream() const noexcept {
 bool Visit::push(Value value) {
   if (request->is_abandoned()) return false;
   ResultStream* const listener = stream();
+  request->trace_partial(node);
   alive_at = TimePoint::max();
   const bool is_wanted = listener == nullptr || listener->push(std::move(value));
   alive_at = Clock::now();

@@ -58,6 +58,8 @@ class Request final : public Timed {
   bool may_run_inline = false;
   // Its one waiter calls `answered.pass()`.
   bool takes_turns = false;
+  // Its number in the trace of the pipeline; 0 for one that nobody records.
+  uint64_t trace_id = 0;
 
  private:
   // Here, beside the other small members, since thousands of requests may wait.
@@ -96,6 +98,17 @@ class Request final : public Timed {
   // Lets go of the caller's objects. REQUIRES: no visit needs them any more.
   void forget_input() noexcept;
 
+  // --- its stations in the trace of the pipeline ---
+  // It was read from `begin` to now, and is recorded from here on; `parent` is the request that it
+  // is an element of. REQUIRES: somebody records; no other thread knows it yet.
+  void trace_submit(TimePoint begin, uint64_t parent = 0) noexcept;
+  // These do nothing for a request that nobody records.
+  void trace_refuse() const noexcept;
+  void trace_partial(int node) const noexcept;
+  // When the answer began to go back to its caller, for `trace_return`.
+  TimePoint trace_time() const noexcept { return trace_id == 0 ? TimePoint() : Clock::now(); }
+  void trace_return(TimePoint begin) const noexcept;
+
   // --- used by the dispatcher while the request is inside ---
   std::atomic<int64_t> num_visits{0};
   // Predecessors still to come, by node; only in graphs with joins.
@@ -111,6 +124,7 @@ class Request final : public Timed {
  private:
   bool claim_answer() noexcept;
   void announce() noexcept;
+  void trace_answer() const noexcept;
 };
 
 class Visit final : public Task, public PartialSink {

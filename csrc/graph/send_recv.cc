@@ -74,6 +74,7 @@ class Recv final : public QueueOperator {
     child->priority = visit.priority;
     child->deadline = visit.deadline;
     child->completion = std::make_shared<Received>(visit);
+    if (visit.trace_id != 0) child->trace_submit(Clock::now(), visit.trace_id);
     const Ref<Request> children[] = {std::move(child)};
     alive->dispatcher().enter(children, false);
     // The child stands in the place of its parent, which may have ended by now.

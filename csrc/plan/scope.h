@@ -13,6 +13,7 @@
 #include "core/queue.h"
 #include "core/run_watches.h"
 #include "core/timer.h"
+#include "core/trace.h"
 
 namespace hami {
 
@@ -30,6 +31,8 @@ struct PipelineLoad {
   std::atomic<int64_t> num_waiting_nodes{0};
   // Deadlines of requests, and of runs.
   Timer timer;
+  // Its timeline, while somebody records one.
+  Trace trace;
 };
 
 class Scope {

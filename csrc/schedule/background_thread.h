@@ -10,6 +10,7 @@
 
 #include "core/spin.h"
 #include "plan/build.h"
+#include "schedule/batch_policy.h"
 #include "schedule/task.h"
 
 namespace hami {
@@ -44,6 +45,7 @@ class BackgroundThread final : public Backend {
   bool is_hung = false;  // the present run takes longer than it should
   TimePoint run_start{};
   std::vector<Task*> assigned;         // to run next
+  Release release = Release::kFull;    // why these run now
   std::vector<Task*> running;          // inside the backend now
   std::vector<Task*> answered;         // it has run; its own thread's, without the lock
   TimePoint alarm = TimePoint::max();  // when to look at the queue again

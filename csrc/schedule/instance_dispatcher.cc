@@ -23,6 +23,7 @@ InstanceDispatcher::InstanceDispatcher(Build& build)
       instances_(BackgroundThread::find_all(build)),
       capacity_(static_cast<size_t>(build.params().get_int("queue_capacity"))),
       order_(make_order(scheduler_of(build))),
+      trace_node_(load_->trace.find_node(node_name_)),
       hung_after_(std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(
           build.params().find_float("hung_after_ms").value_or(0)))),
       queue_(order_->is_arrival()) {
@@ -240,6 +241,7 @@ void InstanceDispatcher::dispatch(Aftermath& aftermath, BackgroundThread* self) 
     policy_->on_start(instance.assigned);
     returns_.on_start(now, decision.release != Release::kFull && returns_.num_expected() > 0);
     instance.is_busy = true;
+    instance.release = decision.release;
     ++num_releases_[static_cast<size_t>(decision.release)];
     if (&instance != self) aftermath.wake(&instance);
   }
@@ -318,6 +320,7 @@ void InstanceDispatcher::set_waiting(bool is_waiting) {
 }
 
 void InstanceDispatcher::settle(Aftermath& aftermath, Lock& lock) noexcept {
+  if (load_->trace.is_on()) trace_queue();
   lock.unlock();
   if (aftermath.woken != nullptr) aftermath.woken->wake.set();
   for (BackgroundThread* instance : aftermath.also_woken) instance->wake.set();

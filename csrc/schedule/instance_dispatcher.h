@@ -116,6 +116,15 @@ class InstanceDispatcher final : public Operator,
   TimePoint give_up(BackgroundThread& instance, TimePoint start) noexcept;
   // Runs on the caller's thread.
   void run_in_place_timed(BackgroundThread& instance, std::span<Task* const> tasks);
+  // In the trace: what waits, under the lock; and a run, with a number of its own, from its start
+  // to the end of its answers.
+  void trace_queue() noexcept;
+  uint64_t trace_start(std::span<Task* const> tasks, int instance, uint8_t release,
+                       TimePoint start) noexcept;
+  void trace_run(uint64_t batch, int instance, int64_t rows, uint8_t release, TimePoint start,
+                 TimePoint end) noexcept;
+  void trace_answers(uint64_t batch, TimePoint begin, TimePoint end) noexcept;
+  int64_t run_in_place_traced(BackgroundThread& instance, std::span<Task* const> tasks);
   std::string site_of(const BackgroundThread& instance) const;
 
   const std::string node_name_;
@@ -126,6 +135,7 @@ class InstanceDispatcher final : public Operator,
   Traits traits_;
   const size_t capacity_;
   const std::unique_ptr<Order> order_;
+  const int32_t trace_node_;
   const Duration hung_after_;  // zero: never
   Duration timeout_{};
   std::vector<Operator*> upstreams_;
@@ -135,6 +145,7 @@ class InstanceDispatcher final : public Operator,
   mutable std::mutex mutex_;
   std::unique_ptr<BatchPolicy> policy_ = std::make_unique<BatchPolicy>();
   BatchQueue queue_;
+  size_t num_traced_ = 0;    // the length of the queue that the trace told last
   size_t num_reserved_ = 0;  // places promised to tasks that are about to come
   int64_t num_answers_seen_ = 0;
   ReturnEstimator returns_;

@@ -77,10 +77,13 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
     watch = make_ref<RunWatch>(shared_from_this(), instance, start);
     load_->timer.add(watch, start + hung_after_);
   }
+  const auto release = static_cast<uint8_t>(instance.release);
+  const uint64_t batch = trace_start(instance.running, instance.index(), release, start);
   const int64_t num_failed = instance.run(instance.running);
   if (watch) load_->timer.remove(*watch);
   const TimePoint end = Clock::now();
   run_.add(end - start);
+  if (batch != 0) trace_run(batch, instance.index(), rows, release, start, end);
   lock.lock();
   instance.is_hung = false;
   const std::vector<Task*>& tasks = instance.answered;
@@ -98,6 +101,7 @@ void InstanceDispatcher::run_assigned(BackgroundThread& instance, Lock& lock) {
     for (Task* task : tasks) task->finish();
   }
   instance.answered.clear();
+  if (batch != 0) trace_answers(batch, end, Clock::now());
   lock.lock();
   instance.is_busy = false;
   last_end_ = last_change_ = Clock::now();
@@ -133,7 +137,8 @@ void InstanceDispatcher::run_in_place_timed(BackgroundThread& instance,
   thread_local uint32_t num_runs = 0;
   const bool is_sampled = num_runs++ % kSampled == 0;
   const TimePoint start = is_sampled ? Clock::now() : TimePoint();
-  const int64_t num_failed = instance.run(tasks);
+  const int64_t num_failed =
+      load_->trace.is_on() ? run_in_place_traced(instance, tasks) : instance.run(tasks);
   if (is_sampled) run_.add(Clock::now() - start);
   num_in_place_.fetch_add(1, std::memory_order_relaxed);
   if (num_failed != 0) num_in_place_errors_.fetch_add(num_failed, std::memory_order_relaxed);

@@ -42,6 +42,8 @@ class Task : public Item {
   // Of stateful nodes: the instance that must run it, and the policy's record of its sequence.
   size_t instance = 0;
   struct SequenceState* sequence = nullptr;
+  // Of its request in the trace of the pipeline; 0 while nobody records.
+  uint64_t trace_id = 0;
   // A blocking caller without deadline waits on this very thread, so it may run the backend.
   bool may_run_inline = false;
   // The last sign of life of a run that gives partial results; `max` while its consumer is behind.

@@ -19,6 +19,7 @@ from .explain import explain
 from .new_backend import new_backend
 from .serve import serve
 from .source import SourceArgument, reported, source_of
+from .trace import trace
 
 app = typer.Typer(
     name="hami",
@@ -198,6 +199,7 @@ app.command()(explain)
 app.command()(serve)
 app.command()(deploy)
 app.command()(new_backend)
+app.command()(trace)
 
 
 def _read_input(text: str) -> tuple[str, Any]:

@@ -7,6 +7,7 @@ ConfigError.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ from .entrypoint import DEFAULT_ENTRYPOINT
 from .graph import Graph, Vertex, check_graph
 from .keys import DEFAULT_QUEUE_CAPACITY, GLOBAL_PARAMS, NODE_PARAMS, convert_setting
 from .links import MapEntry
-from .planned import Plan, PlannedBackend, PlannedNode, PlannedRegion
+from .planned import Plan, PlannedBackend, PlannedNode, PlannedRegion, PlanTimes
 
 __all__ = [
     "DEFAULT_ENTRYPOINT",
@@ -32,6 +33,7 @@ __all__ = [
     "NODE_PARAMS",
     "MapEntry",
     "Plan",
+    "PlanTimes",
     "PlannedBackend",
     "PlannedNode",
     "PlannedRegion",
@@ -46,12 +48,14 @@ def plan(source: object) -> Plan:
 
     Raises ConfigError. Imports the modules that the configuration names.
     """
+    begin_ns = time.monotonic_ns()
     config = load(source)
     import_modules(config, load_plugin)
     imports = imports_of(config)
     planners = [NodePlanner(node, config.directory, imports) for node in config.nodes]
     for planner in planners:
         planner.expand()
+    parsed_ns = time.monotonic_ns()
     _refuse_unknown_shared_keys(config, planners)
     settings = _global_settings(config, planners)
     backends = _build(planners)
@@ -72,7 +76,8 @@ def plan(source: object) -> Plan:
         output = graph.vertices[graph.regions[0].output].name
         planner = next(planner for planner in planners if planner.node.name == output)
         backends[output].append(planner.append_restart(restart))
-    return _assemble(config, graph, {p.node.name: p for p in planners}, backends, fanout, settings)
+    checked = _assemble(config, graph, {p.node.name: p for p in planners}, backends, fanout, settings)
+    return replace(checked, times=PlanTimes(begin_ns, parsed_ns, time.monotonic_ns()))
 
 
 def _refuse_unknown_shared_keys(config: Config, planners: Iterable[NodePlanner]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..parser import Expr
 from .links import MapEntry
@@ -89,11 +89,23 @@ class PlannedRegion:
     output: int
 
 
+class PlanTimes(NamedTuple):
+    """When the reading of a configuration began, when it had become expressions, and when these were checked.
+
+    Nanoseconds of the monotonic clock.
+    """
+
+    begin: int
+    parsed: int
+    planned: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """A checked pipeline: nodes by region and in topological order, and the settings of the whole.
 
-    `deployment`: the options of its deployment with Ray Serve, if the configuration has any.
+    `deployment`: the options of its deployment with Ray Serve, if the configuration has any. `times` tell how
+    long the making took, where `plan` made it.
     """
 
     nodes: tuple[PlannedNode, ...]
@@ -102,6 +114,7 @@ class Plan:
     settings: Mapping[str, Any]
     name: str = ""
     deployment: Mapping[str, Any] | None = None
+    times: PlanTimes | None = field(default=None, compare=False)
 
     def to_core(self) -> dict[str, Any]:
         """Return the plan as plain data for the compiled core."""
