@@ -1,15 +1,15 @@
 """Measure many cases of one pipeline in turn: every setting under every load, again and again.
 
-The repeats are the outermost loop, and every second one goes backwards, so that a machine that gets slower or
-faster meanwhile does so for all cases alike. One pipeline is open at a time; it is built anew when the setting
-changes, so what the building leaves to chance is in the figures too.
+The repeats are the outermost loop, and every second one goes backwards, so that a machine that gets slower
+or faster meanwhile does so for all cases alike. One pipeline is open at a time; it is built anew when the
+setting changes, so what the building leaves to chance is in the figures too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,9 +21,10 @@ from .other_load import OtherLoad
 from .report import LoadReport
 from .results import Case, CaseResult, Results
 from .sweep import Changes, changed, changes_text
+from .throughput import Progress, ThroughputBenchmark
 
-Progress = Callable[[Case, int], None]
-"""Told what is measured now, and how many rounds are done."""
+OnProgress = Callable[[Case, float, int], None]
+"""Told what is measured now, how many rounds are done (part of this one too), and how many are planned."""
 
 
 class Measured(Protocol):
@@ -36,8 +37,25 @@ class Measured(Protocol):
         """End it."""
 
 
-Measure = Callable[[Any, Load], LoadReport]
-"""Puts a load on a pipeline; the report has the rounds of that load."""
+Measure = Callable[[Any, Load, Callable[[float], None]], LoadReport]
+"""Puts a load on a pipeline, tells how much of it is done (0 to 1), and returns the report of its rounds."""
+
+
+def measure_with(samples: Sequence[Mapping[str, Any]]) -> Measure:
+    """Return what sends these requests from threads of the core. They are read once for each pipeline."""
+    read: list[tuple[Any, ThroughputBenchmark]] = []
+
+    def measure(pipe: Any, load: Load, on_share: Callable[[float], None]) -> LoadReport:
+        if not read or read[0][0] is not pipe:
+            read[:] = [(pipe, ThroughputBenchmark(pipe, samples))]
+        return read[0][1].benchmark(load, on_progress=lambda progress: on_share(share_of(progress)))
+
+    return measure
+
+
+def share_of(progress: Progress) -> float:
+    """Return how much of a load of one round is done; its warm-up counts as nothing."""
+    return progress.share if progress.round else 0.0
 
 
 @dataclass
@@ -64,14 +82,14 @@ class Campaign:
         config: Config,
         open_pipe: Callable[[Config], Measured],
         measure: Measure,
-        on_progress: Progress = lambda case, num_done: None,
+        on_progress: OnProgress = lambda case, num_done, num_planned: None,
     ) -> None:
         self.config = config
         self.open_pipe = open_pipe
         self.measure = measure
         self.on_progress = on_progress
         self.unbuilt: dict[str, str] = {}
-        self.num_done = 0
+        self._num_done = self._num_planned = 0
         self._open: tuple[Changes, Measured] | None = None
 
     def run(self, cases: Sequence[Case], repeats: int) -> Results:
@@ -81,13 +99,14 @@ class Campaign:
         """
         collected: dict[Case, _Collected] = {case: _Collected() for case in cases}
         is_complete = False
+        self._num_planned = self._num_done + len(cases) * repeats
         with contextlib.suppress(KeyboardInterrupt):
             for number, case in in_turn(cases, repeats):
                 pipe = self._pipe(case.changes)
-                self.on_progress(case, self.num_done)
+                self._tell(case)
                 if pipe is not None:
                     self._measure(pipe, case, number, collected[case])
-                self.num_done += 1
+                self._num_done += 1
             is_complete = True
         self.close()
         results = tuple(c.result(case) for case, c in collected.items() if c.reports)
@@ -96,12 +115,15 @@ class Campaign:
     def _measure(self, pipe: Measured, case: Case, number: int, into: _Collected) -> None:
         load = replace(case.load, repeats=1, seed=case.load.seed + number)
         before, start_s, others = pipe.stats(buckets=True), time.perf_counter(), OtherLoad()
-        report = self.measure(pipe, load)
+        report = self.measure(pipe, load, lambda share: self._tell(case, share))
         cores, seconds = others.cores(), time.perf_counter() - start_s
         into.nodes.append(tuple(figures_between(before, pipe.stats(buckets=True), seconds)))
         into.reports.append(report)
         if cores is not None:
             into.other_cores.append(cores)
+
+    def _tell(self, case: Case, share: float = 0.0) -> None:
+        self.on_progress(case, self._num_done + share, self._num_planned)
 
     def _pipe(self, changes: Changes) -> Measured | None:
         """Return the pipeline with these changes, building it unless it is open; None if it cannot be."""

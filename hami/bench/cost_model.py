@@ -114,7 +114,9 @@ class NodeModel:
         if capacity <= rate_per_s or self.rest_per_s <= rate_per_s:
             return Expected(min(capacity, self.rest_per_s), math.inf)
         spare = sizes.instances - rate_per_s * row_s
-        rows = max(1.0, min(float(sizes.max), rate_per_s * fixed_s / spare)) if spare > 0 else float(sizes.max)
+        rows = (
+            max(1.0, min(float(sizes.max), rate_per_s * fixed_s / spare)) if spare > 0 else float(sizes.max)
+        )
         run_ms = (fixed_s + row_s * rows) * 1e3
         used = rate_per_s / capacity
         waiting_ms = run_ms / 2 / sizes.instances / (1 - used)

@@ -1,7 +1,7 @@
 """What `hami bench` has measured: one `CaseResult` for each setting and load, kept as JSON or CSV.
 
-Plain data; the pipelines it came from are gone. `to_dict` is versioned, and `Results.read` refuses what another
-version wrote.
+Plain data; the pipelines it came from are gone. `to_dict` is versioned, and `Results.read` refuses what
+another version wrote.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ class Results:
             return cls(data["source"], cases, data["unbuilt"], data["is_complete"])
         except OSError as error:
             message = f"the file cannot be read: {error.strerror}"
-            raise ConfigError(message, code="bench-bad-file", where=str(path), help="check the path") from None
+            raise ConfigError(
+                message, code="bench-bad-file", where=str(path), help="check the path"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, ConfigError) and error.code == "bench-bad-file":
                 raise
@@ -149,7 +151,7 @@ class Results:
         return json.dumps(self.to_dict(), indent=1) + "\n"
 
     def to_csv(self) -> str:
-        """Return a table with a line for each case; means over the rounds, and the bounds of their intervals."""
+        """Return a table, a line a case: means over the rounds, and the bounds of their intervals."""
         rows = [_csv_row(case) for case in self.cases]
         columns = list(dict.fromkeys(column for row in rows for column in row))
         text = io.StringIO()
