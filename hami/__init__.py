@@ -73,6 +73,7 @@ _HOMES = {
     "Pipeline": ".pipeline",
     "SamplingParams": ".backends.llm.sampling",
     "TensorSpec": ".engine",
+    "ThroughputBenchmark": ".bench",
     "get_cmake_dir": ".plugins",
     "get_include": ".plugins",
     "load": ".plugins",

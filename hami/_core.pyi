@@ -76,6 +76,44 @@ class Pipeline:
     @property
     def _num_requests(self) -> int: ...
 
+class LoadSamples:
+    """Dicts that the requests of a load are made of; each is read once, and left as it is."""
+
+    def __init__(self, pipeline: Pipeline) -> None: ...
+    def add(self, request: dict[str, Any]) -> None: ...
+    def __len__(self) -> int: ...
+
+class LoadRun:
+    """One round of load on a pipeline; it begins when it is made.
+
+    `num_callers` 0 is an open loop. Ended, or stopped, with the last reference.
+    """
+
+    def __init__(
+        self,
+        samples: LoadSamples,
+        *,
+        num_callers: int,
+        rate_per_s: float,
+        is_poisson: bool,
+        duration_s: float | None,
+        num_requests: int | None,
+        seed: int,
+        is_random: bool,
+        max_in_flight: int,
+        timeout_s: float,
+    ) -> None: ...
+    def wait(self, seconds: float) -> bool:
+        """Return whether the round is over, after that many seconds at most; without the GIL."""
+    def stop(self) -> None:
+        """Send no more, and cancel what callers wait for."""
+    def progress(self) -> tuple[int, int]:
+        """Return how many requests have ended, and how many of them with an error."""
+    def figures(self) -> dict[str, Any]:
+        """Return the first fields of `hami.bench.Round`."""
+    @property
+    def was_cut_short(self) -> bool: ...
+
 class KVStorage:
     """What the backends of a pipeline keep, by request id and key.
 

@@ -11,6 +11,7 @@
 #include "bind/llm_plan_object.h"
 #include "bind/llm_scheduler_object.h"
 #include "bind/llm_text_object.h"
+#include "bind/load_objects.h"
 #include "bind/owned.h"
 #include "bind/pipeline_object.h"
 #include "bind/plan_reader.h"
@@ -55,6 +56,7 @@ PYBIND11_MODULE(_parts, module, pybind11::mod_gil_not_used()) {
   define_llm_scheduler(module);
   define_llm_fake_model(module);
   define_llm_text(module);
+  define_load(module);
   define_plugins(module);
   module.def("declarations", &declarations, "The classes of the core, as plain data.");
 }

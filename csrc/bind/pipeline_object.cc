@@ -155,6 +155,10 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     return problems_of(*pipeline_);
   }
   py::list ports() const { return ports_of(*pipeline_); }
+  std::shared_ptr<Pipeline> core() const {
+    check_is_not_in_child();
+    return pipeline_;
+  }
 
   static void check_is_dict(PyObject* object) {
     if (PyDict_Check(object)) return;
@@ -321,6 +325,10 @@ PyObject* call_pipeline(PyObject* self, PyObject* args, PyObject* keywords) {
 }
 
 }  // namespace
+
+std::shared_ptr<Pipeline> core_pipeline(py::handle pipeline) {
+  return made<PipelineObject>(pipeline).core();
+}
 
 void define_pipeline(py::module_& module) {
   ForkGuard::watch();

@@ -54,8 +54,9 @@ int64_t read_priority(PyObject* dict, int64_t default_priority) {
   return priority;
 }
 
-// The smaller of the dict's and the configuration's, counted from now.
-TimePoint read_deadline(PyObject* dict, double default_ms) {
+// How long until the deadline: the smaller of the dict's and the configuration's; the largest where
+// there is none.
+Duration read_time_limit(PyObject* dict, double default_ms) {
   const Owned found = look_up(dict, keys::deadline_ms);
   PyObject* const value = found.get();
   double deadline_ms = default_ms > 0 ? default_ms : HUGE_VAL;
@@ -71,9 +72,9 @@ TimePoint read_deadline(PyObject* dict, double default_ms) {
   // Thirty years: further away than any process lives is no deadline, and the clock's nanoseconds
   // would overflow before three hundred.
   constexpr double kNever = 1e12;
-  if (deadline_ms >= kNever) return TimePoint::max();
-  return Clock::now() + std::chrono::duration_cast<Duration>(
-                            std::chrono::duration<double, std::milli>(deadline_ms));
+  if (deadline_ms >= kNever) return Duration::max();
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double, std::milli>(deadline_ms));
 }
 
 int read_root(const Pipeline& pipeline, PyObject* dict) {
@@ -90,6 +91,45 @@ int read_root(const Pipeline& pipeline, PyObject* dict) {
   return pipeline.find_root({name, static_cast<size_t>(size)});
 }
 
+// Drops what an earlier call has left in the dict.
+void drop_result(PyObject* dict) {
+  const Owned result_name = checked(key_object(keys::result));
+  const int has_stale_result = PyDict_Contains(dict, result_name.get());
+  check(has_stale_result);
+  if (has_stale_result == 0) return;
+  check(PyDict_CheckExact(dict)
+            ? PyDict_DelItem(dict, result_name.get())
+            : survive_finalization([&] { return PyObject_DelItem(dict, result_name.get()); }));
+}
+
+// The keys that the pipeline reads.
+void read_input(const Pipeline& pipeline, PyObject* dict, Dict& input) {
+  input.reserve(pipeline.reads().size());
+  for (const Key& key : pipeline.reads()) {
+    if (key == keys::event) continue;  // it belongs to the caller
+    if (const Owned value = look_up(dict, key)) {
+      input.put(key, to_value(value.get(), pipeline.container_depth()));
+    }
+  }
+}
+
+// A copy of the whole dict, for backends of the host language.
+Ref<Object> read_base(PyObject* dict, const Dict& input) {
+  Owned base = checked(PyDict_Copy(dict));
+  // The event belongs to the caller. The frame has `restart`, and loses it at a Restart; it must
+  // not come back from here.
+  for (const Key& key : {keys::event, keys::restart}) {
+    const Owned name = checked(key_object(key));
+    const int has_key = PyDict_Contains(base.get(), name.get());
+    check(has_key);
+    const bool is_in_frame = key == keys::restart && input.has(key);
+    if (has_key != 0 && (key == keys::event || is_in_frame)) {
+      check(PyDict_DelItem(base.get(), name.get()));
+    }
+  }
+  return make_ref<PyHandle>(base.detach());
+}
+
 }  // namespace
 
 Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* dict,
@@ -97,40 +137,27 @@ Ref<Request> read_request(const std::shared_ptr<Pipeline>& pipeline, PyObject* d
   auto request = make_ref<Request>(pipeline, 0);
   request->rows = read_rows(dict);
   request->priority = read_priority(dict, pipeline->settings().priority);
-  request->deadline = read_deadline(dict, pipeline->settings().deadline_ms);
+  const Duration time_limit = read_time_limit(dict, pipeline->settings().deadline_ms);
+  if (time_limit != Duration::max()) request->deadline = Clock::now() + time_limit;
   request->root = only_node ? *only_node : read_root(*pipeline, dict);
   request->runs_alone = only_node.has_value();
-  const Owned result_name = checked(key_object(keys::result));
-  const int has_stale_result = PyDict_Contains(dict, result_name.get());
-  check(has_stale_result);
-  if (has_stale_result != 0) {
-    check(PyDict_CheckExact(dict)
-              ? PyDict_DelItem(dict, result_name.get())
-              : survive_finalization([&] { return PyObject_DelItem(dict, result_name.get()); }));
-  }
-  request->input.reserve(pipeline->reads().size());
-  for (const Key& key : pipeline->reads()) {
-    if (key == keys::event) continue;  // it belongs to the caller
-    if (const Owned value = look_up(dict, key)) {
-      request->input.put(key, to_value(value.get(), pipeline->container_depth()));
-    }
-  }
-  if (pipeline->reads_everything()) {
-    Owned base = checked(PyDict_Copy(dict));
-    // The event belongs to the caller. The frame has `restart`, and loses it at a Restart; it must
-    // not come back from here.
-    for (const Key& key : {keys::event, keys::restart}) {
-      const Owned name = checked(key_object(key));
-      const int has_key = PyDict_Contains(base.get(), name.get());
-      check(has_key);
-      const bool is_in_frame = key == keys::restart && request->input.has(key);
-      if (has_key != 0 && (key == keys::event || is_in_frame)) {
-        check(PyDict_DelItem(base.get(), name.get()));
-      }
-    }
-    request->base = make_ref<PyHandle>(base.detach());
-  }
+  drop_result(dict);
+  read_input(*pipeline, dict, request->input);
+  if (pipeline->reads_everything()) request->base = read_base(dict, request->input);
   return request;
+}
+
+LoadSample read_sample(const Pipeline& pipeline, PyObject* dict) {
+  const Owned own = checked(PyDict_Copy(dict));
+  LoadSample sample;
+  sample.rows = read_rows(own.get());
+  sample.priority = read_priority(own.get(), pipeline.settings().priority);
+  sample.time_limit = read_time_limit(own.get(), pipeline.settings().deadline_ms);
+  sample.root = read_root(pipeline, own.get());
+  drop_result(own.get());
+  read_input(pipeline, own.get(), sample.input);
+  if (pipeline.reads_everything()) sample.base = read_base(own.get(), sample.input);
+  return sample;
 }
 
 void write_output(Request& request, PyObject* dict) {

@@ -2,19 +2,11 @@
 #include <atomic>
 
 #include "core/condition.h"
+#include "core/split_mix.h"
 #include "plan/build.h"
 
 namespace hami {
 namespace {
-
-// The finaliser of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
-// generators", OOPSLA 2014, with the constants of Vigna's public-domain splitmix64.c.
-uint64_t mix(uint64_t bits) {
-  bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBULL;
-  return bits ^ (bits >> 31);
-}
-constexpr uint64_t kGoldenGamma = 0x9E3779B97F4A7C15ULL;
 
 // Every `Random` of a pipeline draws from a stream of its own, which depends on nothing but the
 // seed, the node's name, the number of the instance and the place in the expression.
@@ -23,12 +15,12 @@ uint64_t stream_of(Build& build) {
   const Value* known = build.options().find(count_key);
   const int64_t place = known == nullptr ? 0 : known->as_int();
   build.options().put(count_key, Value(place + 1));
-  uint64_t stream = mix(static_cast<uint64_t>(build.params().get_int("seed")) + kGoldenGamma);
+  uint64_t stream = split_mix(static_cast<uint64_t>(build.params().get_int("seed")) + kGoldenGamma);
   for (const char character : build.node_name()) {
-    stream = mix(stream + static_cast<unsigned char>(character) + kGoldenGamma);
+    stream = split_mix(stream + static_cast<unsigned char>(character) + kGoldenGamma);
   }
-  stream = mix(stream + static_cast<uint64_t>(build.instance_index()) + kGoldenGamma);
-  return mix(stream + static_cast<uint64_t>(place) + kGoldenGamma);
+  stream = split_mix(stream + static_cast<uint64_t>(build.instance_index()) + kGoldenGamma);
+  return split_mix(stream + static_cast<uint64_t>(place) + kGoldenGamma);
 }
 
 class Random final : public Condition {
@@ -41,7 +33,7 @@ class Random final : public Condition {
   // The n-th question gets the n-th number of the stream, whichever thread asks.
   bool holds(const Item&) const override {
     const uint64_t turn = num_asked_.fetch_add(1, std::memory_order_relaxed) + 1;
-    const auto high_bits = static_cast<double>(mix(stream_ + turn * kGoldenGamma) >> 11);
+    const auto high_bits = static_cast<double>(split_mix(stream_ + turn * kGoldenGamma) >> 11);
     return high_bits * 0x1p-53 < probability_;  // 53 bits make a number in [0, 1)
   }
 

@@ -9,38 +9,57 @@ namespace {
 constexpr double kNanosecondsPerMs = 1e6;
 }  // namespace
 
-size_t LatencyHistogram::bucket_of(uint64_t nanoseconds) noexcept {
+template <int kBitsOfPart>
+size_t LatencyHistogramOf<kBitsOfPart>::bucket_of(uint64_t nanoseconds) noexcept {
   if (nanoseconds < kNumParts) return static_cast<size_t>(nanoseconds);
   const int shift = std::bit_width(nanoseconds) - 1 - kBitsOfPart;
   const uint64_t part = (nanoseconds >> shift) - kNumParts;
   return static_cast<size_t>(shift + 1) * kNumParts + static_cast<size_t>(part);
 }
 
-double LatencyHistogram::middle_ms(size_t bucket) noexcept {
+template <int kBitsOfPart>
+double LatencyHistogramOf<kBitsOfPart>::middle_ms(size_t bucket) noexcept {
   if (bucket < kNumParts) return static_cast<double>(bucket) / kNanosecondsPerMs;
   const auto shift = static_cast<int>(bucket / kNumParts) - 1;
   const auto least = static_cast<double>(kNumParts + bucket % kNumParts);
   return std::ldexp(least + 0.5, shift) / kNanosecondsPerMs;
 }
 
-double LatencyHistogram::end_ms(size_t bucket) noexcept {
+template <int kBitsOfPart>
+double LatencyHistogramOf<kBitsOfPart>::end_ms(size_t bucket) noexcept {
   if (bucket < kNumParts) return static_cast<double>(bucket + 1) / kNanosecondsPerMs;
   const auto shift = static_cast<int>(bucket / kNumParts) - 1;
   return std::ldexp(static_cast<double>(kNumParts + bucket % kNumParts + 1), shift) /
          kNanosecondsPerMs;
 }
 
-void LatencyHistogram::add(Duration duration) noexcept {
+template <int kBitsOfPart>
+void LatencyHistogramOf<kBitsOfPart>::add(Duration duration) noexcept {
   const int64_t nanoseconds =
       std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
   counts_[bucket_of(static_cast<uint64_t>(nanoseconds))].fetch_add(1, std::memory_order_relaxed);
+  raise_longest(nanoseconds);
+}
+
+template <int kBitsOfPart>
+void LatencyHistogramOf<kBitsOfPart>::merge(const LatencyHistogramOf& other) noexcept {
+  for (size_t i = 0; i < kNumBuckets; ++i) {
+    const int64_t count = other.counts_[i].load(std::memory_order_relaxed);
+    if (count != 0) counts_[i].fetch_add(count, std::memory_order_relaxed);
+  }
+  raise_longest(other.longest_.load(std::memory_order_relaxed));
+}
+
+template <int kBitsOfPart>
+void LatencyHistogramOf<kBitsOfPart>::raise_longest(int64_t nanoseconds) noexcept {
   int64_t longest = longest_.load(std::memory_order_relaxed);
   while (longest < nanoseconds &&
          !longest_.compare_exchange_weak(longest, nanoseconds, std::memory_order_relaxed)) {
   }
 }
 
-Percentiles LatencyHistogram::percentiles() const {
+template <int kBitsOfPart>
+Percentiles LatencyHistogramOf<kBitsOfPart>::percentiles() const {
   std::array<int64_t, kNumBuckets> counts{};
   Percentiles found;
   for (size_t i = 0; i < kNumBuckets; ++i) {
@@ -51,6 +70,7 @@ Percentiles LatencyHistogram::percentiles() const {
     found.buckets.push_back({end_ms(i), counts[i]});
   }
   if (found.count == 0) return found;
+  found.mean_ms = found.sum_ms / static_cast<double>(found.count);
   found.max_ms = static_cast<double>(longest_.load(std::memory_order_relaxed)) / kNanosecondsPerMs;
   const auto at = [&](double share) {
     const auto rank = static_cast<int64_t>(std::ceil(share * static_cast<double>(found.count)));
@@ -62,7 +82,11 @@ Percentiles LatencyHistogram::percentiles() const {
   found.p50_ms = at(0.5);
   found.p90_ms = at(0.9);
   found.p99_ms = at(0.99);
+  found.p999_ms = at(0.999);
   return found;
 }
+
+template class LatencyHistogramOf<4>;
+template class LatencyHistogramOf<7>;
 
 }  // namespace hami

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ConfigError
 from .estimate import Estimate
 from .load import Load
+from .report_text import text_of, warnings_of
 
 SCHEMA = "hami.load-report/1"
 """Names the keys of `to_dict`; another number is another meaning of them."""
@@ -122,6 +123,14 @@ class LoadReport:
     def _estimate(self, figure: Callable[[Round], float | None]) -> Estimate | None:
         values = [value for each in self.rounds if (value := figure(each)) is not None]
         return Estimate.of(values) if values else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps the figures from meaning what they seem to, in words; empty when nothing does."""
+        return warnings_of(self)
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON; the key `schema` names its form."""
