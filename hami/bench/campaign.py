@@ -7,7 +7,6 @@ setting changes, so what the building leaves to chance is in the figures too.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,7 +99,7 @@ class Campaign:
         collected: dict[Case, _Collected] = {case: _Collected() for case in cases}
         is_complete = False
         self._num_planned = self._num_done + len(cases) * repeats
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             for number, case in in_turn(cases, repeats):
                 pipe = self._pipe(case.changes)
                 self._tell(case)
@@ -108,7 +107,10 @@ class Campaign:
                     self._measure(pipe, case, number, collected[case])
                 self._num_done += 1
             is_complete = True
-        self.close()
+        except KeyboardInterrupt:
+            pass  # what has been measured is worth something
+        finally:
+            self.close()
         results = tuple(c.result(case) for case, c in collected.items() if c.reports)
         return Results(self.config.name, results, dict(self.unbuilt), is_complete)
 

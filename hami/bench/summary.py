@@ -43,7 +43,7 @@ def results_table(cases: Iterable[CaseResult]) -> Table:
     cases = list(cases)
     has_settings = any(case.changes for case in cases)
     has_gpu = any(case.report.gpu_use is not None for case in cases)
-    table = RichTable(box=box.SIMPLE, pad_edge=False)
+    table = RichTable(box=box.SIMPLE, pad_edge=False, show_edge=False)
     for name in ["setting"] if has_settings else []:
         table.add_column(name, overflow="fold")
     table.add_column("load")
@@ -119,7 +119,7 @@ def comparison_table(comparison: Comparison) -> Table:
     from rich import box
     from rich.table import Table as RichTable
 
-    table = RichTable(box=box.SIMPLE, pad_edge=False)
+    table = RichTable(box=box.SIMPLE, pad_edge=False, show_edge=False)
     for name in ("setting", "load", "figure"):
         table.add_column(name, overflow="fold")
     table.add_column("new / old", justify="right")
