@@ -118,6 +118,8 @@ HEAVY_PACKAGES = {
     "orjson": ("hami/serve",),
     "prometheus_client": ("hami/serve", "hami/ray"),
     "onnx": ("backends/tensorrt",),
+    "psutil": ("hami/bench",),
+    "pynvml": ("hami/bench",),
     "tokenizers": ("backends/llm",),
     "safetensors": ("backends/llm",),
     "jinja2": ("backends/llm",),

@@ -31,8 +31,7 @@ LoadThreads::LoadThreads(size_t num_threads, Work work, const std::function<void
 }
 
 LoadThreads::~LoadThreads() {
-  if (ended().is_set()) return join();
-  for (std::thread& thread : threads_) thread.detach();
+  for (std::thread& thread : threads_) ended().is_set() ? thread.join() : thread.detach();
 }
 
 void LoadThreads::join() {

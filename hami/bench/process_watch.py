@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from importlib import import_module
 from typing import Any
 
 
@@ -56,30 +57,31 @@ class ProcessWatch:
         return 0.0 if self._process is None else sum(map(_cpu_seconds, self._family()))
 
 
-def _process() -> Any:
+def _package(name: str) -> Any:
+    """Return a package of the extra `bench`, or None; both carry no types."""
     try:
-        import psutil
+        return import_module(name)
     except ImportError:
         return None
-    return psutil.Process()
+
+
+def _process() -> Any:
+    psutil = _package("psutil")
+    return None if psutil is None else psutil.Process()
 
 
 def _cpu_seconds(process: Any) -> float:
-    import psutil
-
     try:
         times = process.cpu_times()
-    except psutil.Error:  # it has ended meanwhile
+    except _package("psutil").Error:  # it has ended meanwhile
         return 0.0
     return float(times.user + times.system)
 
 
 def _memory_bytes(process: Any) -> int:
-    import psutil
-
     try:
         return int(process.memory_info().rss)
-    except psutil.Error:
+    except _package("psutil").Error:
         return 0
 
 
@@ -99,9 +101,8 @@ class _Gpu:
 
 def _visible_gpus() -> list[_Gpu]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES names, by number or UUID; all where it is not set."""
-    try:
-        import pynvml
-    except ImportError:
+    pynvml = _package("pynvml")
+    if pynvml is None:
         return []
     try:
         pynvml.nvmlInit()

@@ -26,7 +26,7 @@ std::vector<double> gaps_of(Arrivals arrivals, int num_gaps) {
 
 TEST_CASE("a fixed rate begins at once and never drifts") {
   Arrivals arrivals(3.0, Arrivals::Kind::kFixed, 0);
-  for (int64_t i = 0; i <= 3'000'000; ++i) {
+  for (int64_t i = 0; i <= 300'000; ++i) {
     const Duration at = arrivals.next();
     if (i == 1) CHECK(at == nanoseconds(333'333'333));
     if (i % 3 == 0) CHECK_MESSAGE(at == std::chrono::seconds(i / 3), i);

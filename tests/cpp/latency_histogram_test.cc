@@ -73,6 +73,32 @@ TEST_CASE("buckets hold every value below their end, and their sum is close") {
   CHECK(is_close(found.sum_ms, 500.5));
 }
 
+TEST_CASE("a fine histogram is right to 0.4 percent, at any size") {
+  for (double ns = 1; ns < 1e18; ns *= 1.37) {
+    FineLatencyHistogram histogram;
+    histogram.add(nanoseconds(static_cast<int64_t>(ns)));
+    // A larger value, since none is shown beyond the largest.
+    histogram.add(nanoseconds(static_cast<int64_t>(ns * 2)));
+    const double wanted = static_cast<double>(static_cast<int64_t>(ns)) / 1e6;
+    CAPTURE(ns);
+    CHECK(std::abs(histogram.percentiles().p50_ms - wanted) <= wanted * 0.004);
+  }
+}
+
+TEST_CASE("a merged histogram holds what both held") {
+  LatencyHistogram low;
+  LatencyHistogram high;
+  for (int i = 1; i <= 500; ++i) low.add(microseconds(i));
+  for (int i = 501; i <= 1000; ++i) high.add(microseconds(i));
+  low.merge(high);
+  const Percentiles found = low.percentiles();
+  CHECK(found.count == 1000);
+  CHECK(is_close(found.p50_ms, 0.5));
+  CHECK(is_close(found.p999_ms, 0.999));
+  CHECK(is_close(found.mean_ms, 0.5005));
+  CHECK(found.max_ms == 1);
+}
+
 TEST_CASE("without values there is no bucket") {
   CHECK(LatencyHistogram().percentiles().buckets.empty());
 }
