@@ -16,7 +16,9 @@ from hami.bench.sweep import Change, Changes, changes_text
 MADE_WITH = {"hami": "0.1.0", "machine": "a machine", "time": "2026-01-01T00:00:00"}
 
 
-def one_round(per_s: float, p50_ms: float = 1.0, p99_ms: float = 2.0, num_errors: int = 0, **more: Any) -> Round:
+def one_round(
+    per_s: float, p50_ms: float = 1.0, p99_ms: float = 2.0, num_errors: int = 0, **more: Any
+) -> Round:
     """Return a round of one second, in which `per_s` requests were answered and `num_errors` failed."""
     answered = round(per_s)
     latency = {"p50": p50_ms, "p90": p50_ms, "p99": p99_ms, "p99.9": p99_ms, "mean": p50_ms, "max": p99_ms}
@@ -103,7 +105,9 @@ class SimulatedNode:
                 return Results("", tuple(found), unbuilt, is_complete=False)
             settings = self.settings(case.changes)
             if settings["max"] > self.largest_max:
-                unbuilt[changes_text(case.changes)] = "build-batch-range: `max` is above what the backend can run"
+                unbuilt[changes_text(case.changes)] = (
+                    "build-batch-range: `max` is above what the backend can run"
+                )
                 continue
             found.append(self._measured(case, settings, repeats))
         return Results("", tuple(found), unbuilt)
@@ -124,7 +128,10 @@ class SimulatedNode:
             run_s=run_ms / 1e3 * sum(histogram.values()),
             wait_s=per_s * max(0.0, latency_ms - run_ms) / 1e3,
             rows=histogram,
-            releases={"timeout": round(1000 * self.timeout_share), "full": round(1000 * (1 - self.timeout_share))},
+            releases={
+                "timeout": round(1000 * self.timeout_share),
+                "full": round(1000 * (1 - self.timeout_share)),
+            },
         )
         used = min(float(self.cores), runs * run_ms / slowdown / 1e3)
         rounds = []
@@ -132,7 +139,9 @@ class SimulatedNode:
             if self.fails:
                 rounds.append(one_round(0, num_errors=10))
                 continue
-            each = one_round(per_s * factor * 100, latency_ms / factor, 1.2 * latency_ms / factor, cpu_cores=used)
+            each = one_round(
+                per_s * factor * 100, latency_ms / factor, 1.2 * latency_ms / factor, cpu_cores=used
+            )
             rounds.append(replace(each, seconds=100.0))
         report = LoadReport(replace(case.load, repeats=repeats), tuple(rounds), MADE_WITH)
         return CaseResult(case.changes, report, ((figures,),) * repeats)

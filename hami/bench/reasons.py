@@ -63,8 +63,9 @@ def _why_not(proposal: Proposal) -> Iterator[str]:
     yield f"nothing that was measured keeps {goal.percentile} within {number(goal.latency_ms)} ms"
     rate = goal.load.rate_per_s
     if proposal.single is not None and goal.latency_of(proposal.single) > goal.latency_ms:
+        alone_ms = number(goal.latency_of(proposal.single))
         yield (
-            f"a single caller already waits {number(goal.latency_of(proposal.single))} ms ({goal.percentile}): "
+            f"a single caller already waits {alone_ms} ms ({goal.percentile}): "
             "no setting of batches or instances can help, only a faster model or machine"
         )
     elif rate is not None and chosen.report.throughput_per_s.mean < rate:
@@ -72,10 +73,11 @@ def _why_not(proposal: Proposal) -> Iterator[str]:
         yield f"{number(rate)} requests/s come and {answered}/s are answered, so they queue"
     elif goal.load.num_callers is not None and not chosen.has_failed:
         per_s = chosen.report.throughput_per_s.mean
+        mean_ms = number(goal.load.num_callers / per_s * 1e3)
         yield (
             f"{arrivals_text(goal.load)} share {number(per_s)} requests/s, so a request takes "
-            f"{goal.load.num_callers} / {number(per_s)} = {number(goal.load.num_callers / per_s * 1e3)} ms on "
-            "average (Little's law): fewer callers at once, or more capacity"
+            f"{goal.load.num_callers} / {number(per_s)} = {mean_ms} ms on average (Little's law): "
+            "fewer callers at once, or more capacity"
         )
 
 

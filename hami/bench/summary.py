@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 MAX_OTHER_CORES = 0.3
 """Above that the figures say as much about the other processes as about the pipeline."""
 
-_KEPT_UP = 0.98
-_LATE_SHARE = 0.05
-_LATE_MS = 1.0
-
 
 def number(value: float) -> str:
     """Return a number with three digits or more: `1,234`, `87.1`, `0.052`."""
@@ -80,24 +76,13 @@ def notes(results: Results) -> Iterator[str]:
     """Yield what a reader of the table must know: errors, what could not be built, and what casts doubt."""
     for setting, reason in results.unbuilt.items():
         yield f"`{setting}` cannot be built:\n{reason}"
+    cases_of: dict[str, list[str]] = {}
     for case in results.cases:
-        name = " ".join(
-            part for part in (case.case.setting if case.changes else "", case.case.arrivals) if part
-        )
-        report = case.report
-        if report.num_errors:
-            count = "all" if case.has_failed else f"{report.num_errors} of {report.num_requests}"
-            yield f"{name}: {count} requests failed, the first with: {report.first_error}"
-        rate, late = report.load.rate_per_s, report.lateness_ms("p99")
-        if rate is not None and not case.has_failed and report.throughput_per_s.mean < _KEPT_UP * rate:
-            answered = number(report.throughput_per_s.mean)
-            yield f"{name}: answered {answered}/s; the pipeline does not keep up with the rate"
-        latency = report.latency_ms("p99")
-        if late is not None and latency is not None and is_late(late.mean, latency.mean):
-            yield (
-                f"{name}: one request in a hundred was sent {number(late.mean)} ms late or later; "
-                "the sender itself was held up, so take a lower rate or more cores"
-            )
+        for warning in case.report.warnings:
+            cases_of.setdefault(warning, []).append(_name(case))
+    for warning, names in cases_of.items():
+        is_about_all = len(names) == len(results.cases) > 1
+        yield f"{'all' if is_about_all else '; '.join(names)}: {warning}"
     disturbed = [cores for case in results.cases for cores in case.other_cores if cores > MAX_OTHER_CORES]
     if disturbed:
         num_rounds = sum(len(case.report.rounds) for case in results.cases)
@@ -109,9 +94,8 @@ def notes(results: Results) -> Iterator[str]:
         yield "interrupted: these are the rounds that had ended"
 
 
-def is_late(lateness_ms: float, latency_ms: float) -> bool:
-    """Say whether the sender was so late that the latencies are partly its own."""
-    return lateness_ms > _LATE_MS and lateness_ms > _LATE_SHARE * latency_ms
+def _name(case: CaseResult) -> str:
+    return f"{case.case.setting}, {case.case.arrivals}" if case.changes else case.case.arrivals
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -134,7 +134,9 @@ def test_what_the_nodes_did_is_that_of_the_round_alone() -> None:
 
 def test_the_cores_that_others_use_stand_beside_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = iter([0.5, None, 0.25])
-    monkeypatch.setattr(campaign_module, "OtherLoad", lambda: type("Known", (), {"cores": lambda self: next(cores)})())
+    monkeypatch.setattr(
+        campaign_module, "OtherLoad", lambda: type("Known", (), {"cores": lambda self: next(cores)})()
+    )
 
     (case,) = Bench().campaign.run([Case((), ONE)], 3).cases
 
@@ -146,7 +148,12 @@ def test_progress_counts_rounds_and_parts_of_them() -> None:
 
     bench.campaign.run([Case((), ONE), Case((), EIGHT)], 1)
 
-    assert bench.progress == [("1 caller", 0, 2), ("1 caller", 0.5, 2), ("8 callers", 1, 2), ("8 callers", 1.5, 2)]
+    assert bench.progress == [
+        ("1 caller", 0, 2),
+        ("1 caller", 0.5, 2),
+        ("8 callers", 1, 2),
+        ("8 callers", 1.5, 2),
+    ]
 
 
 def test_a_second_run_goes_on_counting() -> None:

@@ -13,7 +13,9 @@ from hami.bench.node_figures import NodeFigures
 
 def figures(rows: dict[int, int], run_ms: dict[int, float]) -> NodeFigures:
     """Return runs of these rows that took so many milliseconds each."""
-    return NodeFigures("a", 1.0, 1, run_s=sum(count * run_ms[n] for n, count in rows.items()) / 1e3, rows=rows)
+    return NodeFigures(
+        "a", 1.0, 1, run_s=sum(count * run_ms[n] for n, count in rows.items()) / 1e3, rows=rows
+    )
 
 
 def line(fixed: float, row: float) -> dict[int, float]:

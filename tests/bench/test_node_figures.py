@@ -77,7 +77,9 @@ def test_the_sum_of_rounds_is_one_long_round() -> None:
 
     both = summed([one, two])
 
-    assert both == NodeFigures("a", 4.0, 2, 8, pytest.approx(1.2), 0.2, {2: 1, 4: 2}, {"full": 1, "timeout": 2})
+    assert both == NodeFigures(
+        "a", 4.0, 2, 8, pytest.approx(1.2), 0.2, {2: 1, 4: 2}, {"full": 1, "timeout": 2}
+    )
     assert both.largest_batch == 4
     assert both.release_share("timeout") == pytest.approx(2 / 3)
 

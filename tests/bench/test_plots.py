@@ -20,7 +20,12 @@ def case(per_s: float, p50: float, callers: int, **changes: int) -> CaseResult:
     return result(rounds, made, num_callers=callers)
 
 
-CASES = [case(100, 1.0, 1, max=1), case(120, 8.0, 8, max=1), case(90, 1.5, 1, max=8), case(400, 3.0, 8, max=8)]
+CASES = [
+    case(100, 1.0, 1, max=1),
+    case(120, 8.0, 8, max=1),
+    case(90, 1.5, 1, max=8),
+    case(400, 3.0, 8, max=8),
+]
 
 
 def test_each_setting_has_a_line_and_each_load_a_point() -> None:

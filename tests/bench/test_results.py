@@ -69,7 +69,12 @@ def test_the_csv_has_a_line_for_each_case_with_what_the_json_has() -> None:
 def test_what_was_not_measured_is_empty_in_the_csv() -> None:
     (row,) = rows_of(results(OPEN).to_csv())
 
-    assert (row["p50_ms"], row["throughput_per_s_low"], row["gpu_use"], row["other_cores"]) == ("", "", "", "")
+    assert (row["p50_ms"], row["throughput_per_s_low"], row["gpu_use"], row["other_cores"]) == (
+        "",
+        "",
+        "",
+        "",
+    )
 
 
 def test_a_csv_of_nothing_is_a_line_without_columns() -> None:

@@ -16,7 +16,6 @@ from hami.bench.results import CaseResult
 from hami.bench.summary import (
     comparison_notes,
     comparison_table,
-    is_late,
     notes,
     number,
     results_table,
@@ -102,41 +101,46 @@ def test_a_measurement_without_faults_needs_no_words() -> None:
     assert sentences(STEADY) == ""
 
 
-def test_errors_come_with_their_number_and_the_first_of_them() -> None:
+def test_what_a_report_warns_of_is_told_with_its_case() -> None:
     some = result([one_round(10, num_errors=2)] * 2)
 
-    assert sentences(some) == "1 caller: 4 of 24 requests failed, the first with: ValueError: no"
-    assert sentences(FAILED) == "8 callers: all requests failed, the first with: ValueError: no"
+    assert sentences(some, STEADY) == "1 caller: 4 of 24 failed, first: ValueError: no"
+    assert "8 callers: 14 of 14 failed, first: ValueError: no" in sentences(FAILED)
 
 
 def test_a_rate_that_is_not_kept_up_with_is_told() -> None:
-    slow, good = result([one_round(150)], rate_per_s=200.0), result([one_round(199)], rate_per_s=200.0)
+    slow, good = (
+        result([one_round(150)] * 2, rate_per_s=200.0),
+        result([one_round(199)] * 2, rate_per_s=200.0),
+    )
 
-    assert "200/s: answered 150/s; the pipeline does not keep up" in sentences(slow)
+    assert "200/s: 150 of 200 requests/s were answered" in sentences(slow)
     assert sentences(good) == ""
 
 
 def test_a_sender_that_is_late_is_told() -> None:
-    late = result([one_round(200, 5.0, 10.0, lateness_ms={"p99": 3.0})], rate_per_s=200.0)
-    prompt = result([one_round(200, 5.0, 10.0, lateness_ms={"p99": 0.2})], rate_per_s=200.0)
+    late = result([one_round(200, 5.0, 10.0, lateness_ms={"p99": 3.0})] * 2, rate_per_s=200.0)
 
-    assert "was sent 3 ms late or later" in sentences(late)
-    assert sentences(prompt) == ""
+    assert "200/s: the sender was late" in sentences(late)
 
 
-@pytest.mark.parametrize(
-    ("lateness_ms", "latency_ms", "expected"),
-    [(0.9, 2.0, False), (2.0, 10.0, True), (2.0, 100.0, False), (6.0, 100.0, True)],
-)
-def test_late_is_what_is_a_part_of_the_latency(lateness_ms: float, latency_ms: float, expected: bool) -> None:
-    assert is_late(lateness_ms, latency_ms) is expected
+def test_what_is_true_of_all_cases_is_told_once() -> None:
+    one, other = result([one_round(10)]), result([one_round(10)], (change("max", 4),), num_callers=8)
+
+    assert sentences(one, other) == "all: one round says nothing about how much the figures vary"
+
+
+def test_what_is_true_of_some_cases_names_them() -> None:
+    single = [result([one_round(10)], (change("max", n),)) for n in (1, 2)]
+
+    assert sentences(*single, STEADY).startswith("max=1, 1 caller; max=2, 1 caller: one round says nothing")
 
 
 def test_the_load_of_others_is_a_warning() -> None:
     disturbed = result([one_round(10)] * 3, other_cores=[0.1, 0.8, 0.5])
 
     assert "other processes used up to 0.8 cores in 2 of 3 rounds" in sentences(disturbed)
-    assert sentences(result([one_round(10)], other_cores=[0.3])) == ""
+    assert sentences(result([one_round(10)] * 2, other_cores=[0.3, 0.3])) == ""
 
 
 def test_a_setting_that_could_not_be_built_is_told_with_its_reason() -> None:
@@ -161,13 +165,17 @@ def test_a_comparison_shows_ratio_interval_and_verdict() -> None:
 
 
 def test_a_comparison_of_single_rounds_says_so() -> None:
-    text = text_of(comparison_table(compare(results(result([one_round(10)])), results(result([one_round(20)])))))
+    text = text_of(
+        comparison_table(compare(results(result([one_round(10)])), results(result([one_round(20)]))))
+    )
 
     assert "2.000 (one round)" in text
 
 
 def test_a_comparison_without_answers_shows_no_ratio() -> None:
-    text = text_of(comparison_table(compare(results(STEADY), results(result([one_round(0, num_errors=1)] * 3)))))
+    text = text_of(
+        comparison_table(compare(results(STEADY), results(result([one_round(0, num_errors=1)] * 3))))
+    )
 
     assert text.count("no difference shown") == 3
 

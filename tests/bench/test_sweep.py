@@ -1,4 +1,4 @@
-"""Settings to try: how they are read, which nodes they change, and what is wrong with those that cannot be."""
+"""Settings to try: how they are read, which nodes they change, and what is said of those that cannot be."""
 
 from __future__ import annotations
 

@@ -43,9 +43,13 @@ def test_a_header_with_spaces_is_found() -> None:
 
 
 def test_several_changes_of_one_node_all_arrive() -> None:
-    new = edited(TEXT, [change("classify.max", 8), change("classify.instance_num", 2), change("pixels.max", 1)])
+    new = edited(
+        TEXT, [change("classify.max", 8), change("classify.instance_num", 2), change("pixels.max", 1)]
+    )
 
-    assert [len(re.findall(rf"^{line}", new, re.MULTILINE)) for line in ("max=8", "instance_num = 2", "max = 1")] == [
+    assert [
+        len(re.findall(rf"^{line}", new, re.MULTILINE)) for line in ("max=8", "instance_num = 2", "max = 1")
+    ] == [
         1,
         2,
         1,
@@ -59,7 +63,10 @@ def test_no_change_leaves_the_text_alone() -> None:
 def test_a_key_that_only_the_top_of_the_file_has_is_set_for_the_node_alone() -> None:
     text = 'max = 2\n[a]\nbackend = "A"\nnext = "b"\n[b]\nbackend = "B"'
 
-    assert edited(text, [change("b.max", 4)]) == 'max = 2\n[a]\nbackend = "A"\nnext = "b"\n[b]\nmax = 4\nbackend = "B"'
+    assert (
+        edited(text, [change("b.max", 4)])
+        == 'max = 2\n[a]\nbackend = "A"\nnext = "b"\n[b]\nmax = 4\nbackend = "B"'
+    )
 
 
 def test_a_file_without_tables_is_one_node() -> None:
@@ -84,7 +91,9 @@ def test_a_node_without_a_table_is_refused_with_the_line_to_write(text: str) -> 
 
 
 def test_a_key_of_an_inline_table_that_is_there_is_replaced() -> None:
-    assert edited('a = {backend = "A", max = 4}\n', [change("a.max", 16)]) == 'a = {backend = "A", max = 16}\n'
+    assert (
+        edited('a = {backend = "A", max = 4}\n', [change("a.max", 16)]) == 'a = {backend = "A", max = 16}\n'
+    )
 
 
 def test_the_file_beside_keeps_the_name() -> None:

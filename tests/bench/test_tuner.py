@@ -51,7 +51,13 @@ def best_by_hand(node: SimulatedNode, wanted: Goal) -> tuple[float, dict[str, in
 
 @pytest.mark.parametrize(
     ("fixed_ms", "row_ms", "callers", "target_ms"),
-    [(8.0, 0.5, 16, 60.0), (1.0, 2.0, 16, 50.0), (20.0, 0.1, 40, 100.0), (0.5, 0.05, 8, 10.0), (5.0, 5.0, 4, 45.0)],
+    [
+        (8.0, 0.5, 16, 60.0),
+        (1.0, 2.0, 16, 50.0),
+        (20.0, 0.1, 40, 100.0),
+        (0.5, 0.05, 8, 10.0),
+        (5.0, 5.0, 4, 45.0),
+    ],
 )
 def test_it_finds_as_many_requests_as_the_best_of_all_sizes(
     fixed_ms: float, row_ms: float, callers: int, target_ms: float

@@ -1,4 +1,4 @@
-"""`hami bench`: its options, what it prints and writes, and its exit codes. The measuring itself is a stand-in."""
+"""`hami bench`: its options, what it prints and writes, its exit codes. The measuring is a stand-in."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ def test_a_pipeline_that_needs_data_and_gets_none_says_how_to_give_it(stand: Sta
 
 
 def test_a_pipeline_that_needs_nothing_is_measured_without_requests(stand: Stand, write: Write) -> None:
-    file = write("import hami\n\n\n@hami.register\ndef BenchNow(batch):\n    return [1 for _ in batch]\n", "now.py")
+    file = write(
+        "import hami\n\n\n@hami.register\ndef BenchNow(batch):\n    return [1 for _ in batch]\n", "now.py"
+    )
     write(f'imports = ["./{file}"]\n[now]\nbackend = "BenchNow"\n', "now.toml")
 
     result = run("bench", "now.toml", "--repeats", "1", "-c", "1")
@@ -218,7 +220,9 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(
     assert stand.loads == []
 
 
-def test_a_setting_that_cannot_be_built_is_told_and_the_others_are_measured(stand: Stand, write: Write) -> None:
+def test_a_setting_that_cannot_be_built_is_told_and_the_others_are_measured(
+    stand: Stand, write: Write
+) -> None:
     file = write(
         "import hami\n\n\n@hami.register\nclass BenchPair(hami.Backend):\n    batch_range = (1, 2)\n\n"
         "    def forward(self, batch):\n        for item in batch:\n            item['result'] = 1\n",
@@ -226,7 +230,9 @@ def test_a_setting_that_cannot_be_built_is_told_and_the_others_are_measured(stan
     )
     write(f'imports = ["./{file}"]\n[pair]\nbackend = "BenchPair"\nmax = 2\n', "pair.toml")
 
-    result = run("bench", "pair.toml", "--input", "in.jsonl", "--sweep", "max=2,4", "-c", "1", "--repeats", "1")
+    result = run(
+        "bench", "pair.toml", "--input", "in.jsonl", "--sweep", "max=2,4", "-c", "1", "--repeats", "1"
+    )
 
     assert result.exit_code == 0
     assert "`pair.max=4` cannot be built:" in result.stdout and "build-batch-range" in result.stdout
@@ -325,7 +331,7 @@ def test_errors_of_some_requests_are_told_and_are_no_failure(stand: Stand) -> No
     result = bench("-c", "1", "--repeats", "2")
 
     assert result.exit_code == 0
-    assert "1 caller: 6 of " in result.stdout and "the first with: ValueError: no" in result.stdout
+    assert "1 caller: 6 of " in result.stdout and "failed, first: ValueError: no" in result.stdout
 
 
 def test_where_all_requests_failed_the_exit_code_is_1(stand: Stand) -> None:
@@ -334,7 +340,7 @@ def test_where_all_requests_failed_the_exit_code_is_1(stand: Stand) -> None:
     result = bench("-c", "1", "--repeats", "2", "--json", "o.json")
 
     assert result.exit_code == 1
-    assert "1 caller: all requests failed, the first with: ValueError: no" in result.stdout
+    assert "1 caller: 6 of 6 failed, first: ValueError: no" in result.stdout
     assert Path("o.json").exists()
 
 

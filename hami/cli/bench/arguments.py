@@ -114,17 +114,9 @@ class Arguments:
     def samples(self, run: Callable[[dict[str, Any]], object]) -> list[Mapping[str, Any]]:
         """Return the requests. Without `--input` that is an empty one, which `run` must be able to answer."""
         if self.input is not None:
-            found = list(
+            return list(
                 samples_from(self.input, self.key, limit=MOST_SAMPLES, order="random", seed=self.seed)
             )
-            if not found:
-                raise ConfigError(
-                    f"`{self.input}` holds no request",
-                    code="bench-no-input",
-                    where="--input",
-                    help="give a file with requests, a folder with files, or a pattern that fits some",
-                )
-            return list(found)
         try:
             run({})
         except Exception as error:

@@ -130,7 +130,7 @@ def tuned_nodes(config: Config, checked: Plan, names: tuple[str, ...]) -> list[T
     for name in wanted:
         if name not in {node.name for node in chosen}:
             raise ConfigError(
-                f"the sizes of node `{name}` cannot be chosen: it directs the graph or has a `node_entrypoint`",
+                f"the sizes of node `{name}` cannot be chosen: it directs the graph or is built its own way",
                 code="bench-unknown-node",
                 where="--node",
                 help="name a node that computes",
