@@ -124,6 +124,8 @@ HEAVY_PACKAGES = {
     "safetensors": ("backends/llm",),
     "jinja2": ("backends/llm",),
     "llguidance": ("backends/llm",),
+    "matplotlib": ("hami/bench",),
+    "psutil": ("hami/bench",),
     "transformers": (),
     "PIL": (),
     "skimage": (),

@@ -11,9 +11,8 @@ _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 def busy_seconds() -> float | None:
     """Return the seconds that all cores together were busy since the start; None without psutil."""
-    try:
-        import psutil
-    except ImportError:
+    psutil = package("psutil")
+    if psutil is None:
         return None
     times = psutil.cpu_times()
     return float(sum(getattr(times, name, 0.0) for name in _BUSY))
@@ -21,8 +20,7 @@ def busy_seconds() -> float | None:
 
 def own_seconds() -> float:
     """Return the processor time of this process and of all that it started, in seconds."""
-    import psutil
-
+    psutil: Any = package("psutil")
     this = psutil.Process()
     own = this.cpu_times()
     total = own.user + own.system + own.children_user + own.children_system

@@ -174,14 +174,13 @@ class Arguments:
         return self.latency_ms
 
 
-def numbers_of(option: str, text: str, kind: type[Number]) -> list[Number]:
+def numbers_of(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
     """Read numbers with commas between; one that comes twice is measured once. Raises ConfigError."""
     try:
         return list(dict.fromkeys(kind(part) for part in text.split(",")))
     except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
         raise ConfigError(
-            f"`{text}` is no list of {what}",
+            f"`{text}` is no list of {'whole ' * (kind is int)}numbers",
             code="bench-bad-number",
             where=option,
             help="write numbers with commas between: `1,8,40`",
