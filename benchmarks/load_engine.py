@@ -1,4 +1,4 @@
-"""Measure the load engine itself: calls a second of one Identity node, from threads of the core and of Python.
+"""Measure the load engine itself: calls a second of an Identity node, from threads of the core and of Python.
 
     python benchmarks/load_engine.py [--rounds 5] [--seconds 2] [--callers 1,8,40] [--rates 1000,20000]
 
@@ -51,7 +51,8 @@ def open_table(rows: list[Row], rates: list[int]) -> str:
         latency = [spread_of(mine, key, 1) for key in ("p50_us", "p99_us")]
         lines.append([f"{rate:,}", spread_of(mine, "calls_per_s"), *late, *latency])
     return table(
-        ["requests/s", "answered/s", "late p50, us", "late p99, us", "latency p50, us", "latency p99, us"], lines
+        ["requests/s", "answered/s", "late p50, us", "late p99, us", "latency p50, us", "latency p99, us"],
+        lines,
     )
 
 
@@ -64,10 +65,7 @@ def main() -> None:
     run = partial(run_process, sys.executable, "load_engine_cases.py")
     callers, rates = numbers(options.callers), numbers(options.rates)
     groups = [
-        [
-            partial(run, f"closed/{generator}", num_callers, options.seconds)
-            for generator in GENERATORS
-        ]
+        [partial(run, f"closed/{generator}", num_callers, options.seconds) for generator in GENERATORS]
         for num_callers in callers
     ]
     groups += [[partial(run, "open/core", rate, options.seconds)] for rate in rates]

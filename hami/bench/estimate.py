@@ -53,4 +53,4 @@ def t_point(degrees: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / degrees ** (i + 1) for i, term in enumerate(terms))
+    return z + math.fsum(term / degrees ** (i + 1) for i, term in enumerate(terms))

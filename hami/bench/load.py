@@ -34,7 +34,7 @@ class Load:
     rate_per_s: float | None = None
     """Requests a second of an open loop."""
     arrivals: str = "poisson"
-    """Gaps of an open loop: `poisson` draws them from an exponential distribution, `fixed` are all the same."""
+    """Gaps of an open loop: `poisson` draws them from an exponential distribution, `fixed` are all alike."""
     duration_s: float | None = None
     """How long requests are sent in each round, in seconds."""
     num_requests: int | None = None
@@ -74,8 +74,7 @@ class Load:
             _check_count("num_requests", self.num_requests, 10**9)
         _check_number("warmup_s", self.warmup_s, 1e6, may_be_zero=True)
         _check_count("repeats", self.repeats, _MOST_REPEATS)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise _wrong("seed", self.seed, "a whole number from 0 to 2^63 - 1")
+        _check_count("seed", self.seed, 2**63 - 1, least=0)
         _check_count("max_in_flight", self.max_in_flight, 10**7)
         _check_number("timeout_s", self.timeout_s, 1e6)
 
@@ -120,14 +119,14 @@ def _wrong(name: str, value: object, expected: str) -> ConfigError:
     return _refused(f"`{name}` must be {expected}, got `{value!r}`", "correct it, or leave it out")
 
 
-def _check_count(name: str, value: object, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise _wrong(name, value, f"a whole number from 1 to {most}")
+def _check_count(name: str, value: object, most: int, *, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _wrong(name, value, f"a whole number from {least} to {most}")
 
 
 def _check_number(name: str, value: object, most: float, *, may_be_zero: bool = False) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if is_number and (0 <= value if may_be_zero else 0 < value) and value <= most:  # type: ignore[operator]
+    if is_number and (value >= 0 if may_be_zero else value > 0) and value <= most:  # type: ignore[operator]
         return
     least = "from 0" if may_be_zero else "above 0 and"
     raise _wrong(name, value, f"a number {least} up to {most:g}")

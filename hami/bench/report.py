@@ -142,7 +142,7 @@ class LoadReport:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> LoadReport:
+    def from_dict(cls, data: Any) -> LoadReport:
         """Make a report of what `to_dict` returned. Raises ConfigError for another form."""
         schema = data.get("schema") if isinstance(data, dict) else None
         if schema != SCHEMA:

@@ -69,8 +69,8 @@ def warnings_of(report: LoadReport) -> list[str]:
     rate = report.load.rate_per_s
     if rate is not None and report.throughput_per_s.mean < _LEAST_OF_RATE * rate:
         found.append(
-            f"{_number(report.throughput_per_s.mean)} of {rate:g} requests/s were answered: under more load than "
-            "a pipeline can bear, latencies grow with the duration"
+            f"{_number(report.throughput_per_s.mean)} of {rate:g} requests/s were answered: under more load "
+            "than a pipeline can bear, latencies grow with the duration"
         )
     if len(report.rounds) == 1:
         found.append("one round says nothing about how much the figures vary")

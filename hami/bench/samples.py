@@ -39,8 +39,7 @@ def samples_from(
     if order not in ORDERS:
         help = did_you_mean(str(order), ORDERS, otherwise="use `given` or `random`")
         raise _refused("samples", f"`order` must be `given` or `random`, got `{order!r}`", help)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise _refused("samples", f"`limit` must be a whole number from 1, got `{limit!r}`", "correct it")
+    _check_limit(limit)
     text = os.fspath(path)
     generator = random.Random(seed) if order == "random" else None
     if os.path.isfile(text) and text.endswith(".jsonl"):
@@ -50,6 +49,11 @@ def samples_from(
         return (_request_of(line, where, Path(text).parent) for where, line in lines)
     names = _choose(_names(text), limit, generator)
     return ({key: _read(name, name)} for name in names)
+
+
+def _check_limit(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise _refused("samples", f"`limit` must be a whole number from 1, got `{limit!r}`", "correct it")
 
 
 def _names(path: str) -> Iterable[str]:

@@ -96,10 +96,10 @@ class ThroughputBenchmark:
     ) -> LoadReport:
         """Put the pipeline under a load, and return what was measured.
 
-        `load`, or its fields: `benchmark(num_callers=8, duration_s=2)`. `on_progress` is called on this thread,
-        about ten times a second; what it raises ends the measurement, as Ctrl-C does. Raises ConfigError for a
-        load that cannot be, or without an input, and Closed when the pipeline is closed meanwhile. Requests
-        that fail are counted, not raised.
+        `load`, or its fields: `benchmark(num_callers=8, duration_s=2)`. `on_progress` is called on this
+        thread, about ten times a second; what it raises ends the measurement, as Ctrl-C does. Raises
+        ConfigError for a load that cannot be, or without an input, and Closed when the pipeline is closed
+        meanwhile. Requests that fail are counted, not raised.
         """
         if load is not None and fields:
             raise ConfigError(

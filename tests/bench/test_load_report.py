@@ -18,7 +18,9 @@ ROUND = Round(seconds=2.0, num_requests=100, num_errors=0, first_error=None, lat
 
 
 def report_of(*rounds: Round, load: Load | None = None) -> LoadReport:
-    return LoadReport(load or Load(num_callers=4), rounds, {"hami": "0.1.0", "time": "2026-01-01T00:00:00+00:00"})
+    return LoadReport(
+        load or Load(num_callers=4), rounds, {"hami": "0.1.0", "time": "2026-01-01T00:00:00+00:00"}
+    )
 
 
 @pytest.mark.parametrize("degrees", [*range(1, 40), 100, 999])
@@ -118,7 +120,7 @@ def test_what_is_no_report_is_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("data", [None, [], "text", {}])
 def test_what_is_no_dict_of_a_report_is_refused(data: Any) -> None:
-    with pytest.raises(ConfigError, match="hami.load-report/1"):
+    with pytest.raises(ConfigError, match=r"hami\.load-report/1"):
         LoadReport.from_dict(data)
 
 

@@ -114,7 +114,9 @@ def test_the_gpus_are_averaged_and_the_most_memory_is_kept(nvml: FakeNvml) -> No
     assert figures["gpu_memory_bytes"] == 4000
 
 
-@pytest.mark.parametrize(("names", "use"), [("1", 0.8), ("GPU-b", 0.8), ("0,1", 0.5), ("", None), ("7", None)])
+@pytest.mark.parametrize(
+    ("names", "use"), [("1", 0.8), ("GPU-b", 0.8), ("0,1", 0.5), ("", None), ("7", None)]
+)
 def test_only_visible_gpus_are_looked_at(
     nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, names: str, use: float | None
 ) -> None:

@@ -61,9 +61,7 @@ def test_lines_of_json_are_requests_as_they_are(folder: Path) -> None:
 
 def test_a_value_that_names_a_file_becomes_its_bytes(folder: Path) -> None:
     absolute = folder / "b.bin"
-    path = write_lines(
-        folder, '{"data": {"file": "a.bin"}, "n": 1}', f'{{"data": {{"file": "{absolute}"}}}}'
-    )
+    path = write_lines(folder, '{"data": {"file": "a.bin"}, "n": 1}', f'{{"data": {{"file": "{absolute}"}}}}')
 
     found = list(samples_from(path))
 

@@ -1,4 +1,4 @@
-"""Laws of `hami.ThroughputBenchmark`: who is called how often, what is counted, and how a measurement ends."""
+"""Laws of `hami.ThroughputBenchmark`: who is called how often, what is counted, how a measurement ends."""
 
 from __future__ import annotations
 

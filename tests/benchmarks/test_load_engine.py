@@ -21,9 +21,7 @@ def test_the_ratio_is_that_of_the_medians() -> None:
 
     lines = load_engine.closed_table(rows, [8]).splitlines()
 
-    assert lines[2] == (
-        "| 8 | core | 200 (100 to 300) | 3.00 (3.00 to 3.00) | 4.00 (4.00 to 4.00) | 4.0x |"
-    )
+    assert lines[2] == ("| 8 | core | 200 (100 to 300) | 3.00 (3.00 to 3.00) | 4.00 (4.00 to 4.00) | 4.0x |")
     assert lines[3].endswith("| 1.0x |")
 
 

@@ -14,12 +14,16 @@ def test_a_benchmark_reports_what_it_did(open_pipe: Any, probe: Any) -> None:
     seen = probe(is_reentrant=True)
     report = open_pipe("Benchmark(num_clients=3, num_requests=50)[Probe]")({"data": 7})["result"]
     assert set(report) == {
-        "requests", "errors", "seconds", "requests_per_s", "p50_ms", "p90_ms", "p99_ms", "first_error",
+        "requests", "errors", "seconds", "requests_per_s", "requests_per_s_of_rounds",
+        "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p99.9_ms", "max_ms", "first_error",
     }  # fmt: skip
     assert (report["requests"], report["errors"], report["first_error"]) == (50, 0, None)
     assert seen.items == [7] * 50
-    assert 0 <= report["p50_ms"] <= report["p90_ms"] <= report["p99_ms"] <= report["seconds"] * 1000
+    percentiles = [report[name] for name in ("p50_ms", "p90_ms", "p99_ms", "p99.9_ms", "max_ms")]
+    assert percentiles == sorted(percentiles)
+    assert 0 < report["mean_ms"] <= report["max_ms"] <= report["seconds"] * 1000
     assert report["requests_per_s"] == pytest.approx(50 / report["seconds"])
+    assert report["requests_per_s_of_rounds"] == [report["requests_per_s"]]
 
 
 def test_all_clients_call_at_the_same_time(open_pipe: Any) -> None:
@@ -99,3 +103,69 @@ def test_a_node_can_be_measured_with_its_batches(open_pipe: Any) -> None:
     report = pipeline({"data": 7})["result"]
     assert (report["requests"], report["errors"]) == (64, 0)
     assert pipeline.stats()[0]["items"] == 65
+
+
+def test_calls_that_all_fail_have_no_latency_and_no_rate(open_pipe: Any) -> None:
+    report = open_pipe("Benchmark(num_requests=5)[Pow]")({"data": "x"})["result"]
+
+    assert (report["requests_per_s"], report["p50_ms"], report["max_ms"]) == (0, None, None)
+
+
+def test_rounds_are_repeated_and_told_apart(open_pipe: Any, probe: Any) -> None:
+    seen = probe(is_reentrant=True)
+
+    report = open_pipe("Benchmark(num_requests=10, repeats=3)[Probe]")({"data": 7})["result"]
+
+    assert (report["requests"], len(seen.items)) == (30, 30)
+    assert len(report["requests_per_s_of_rounds"]) == 3
+    assert report["requests_per_s"] == pytest.approx(sum(report["requests_per_s_of_rounds"]) / 3)
+
+
+@pytest.mark.parametrize("rate", ["", ", rate_per_s=100000"])
+def test_warm_ups_are_made_once_and_not_counted(open_pipe: Any, probe: Any, rate: str) -> None:
+    seen = probe(is_reentrant=True)
+    expression = f"Benchmark(num_requests=10, num_warmups=7, repeats=2{rate})[Probe]"
+
+    report = open_pipe(expression)({"data": 7})["result"]
+
+    assert (report["requests"], len(seen.items)) == (20, 27)
+
+
+def test_calls_at_a_rate_come_no_faster(open_pipe: Any, probe: Any) -> None:
+    seen = probe(is_reentrant=True)
+    expression = "Benchmark(num_clients=2, num_requests=21, rate_per_s=500, arrivals=fixed)[Probe]"
+
+    report = open_pipe(expression)({"data": 7})["result"]
+
+    assert (report["requests"], report["errors"], len(seen.items)) == (21, 0, 21)
+    assert report["seconds"] >= 20 / 500
+
+
+def test_a_call_at_a_rate_counts_its_waiting_for_a_client(open_pipe: Any) -> None:
+    def count(batch: list[dict[str, Any]]) -> list[int]:
+        return [sum(range(3000))]
+
+    hami.register("CountForBench", count)
+
+    at_a_rate, closed = (
+        open_pipe(f"Benchmark(num_clients=1, num_requests=200{rate})[CountForBench]")({"data": 7})["result"]
+        for rate in (", rate_per_s=1e6", "")
+    )
+
+    # At that rate all are due at once, and wait for half of the others on average; callers wait for nobody.
+    assert at_a_rate["mean_ms"] > 0.25 * at_a_rate["seconds"] * 1000
+    assert closed["mean_ms"] <= closed["seconds"] * 1000 / 200 * 1.01
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ("rate_per_s=-1", "rate_per_s"),
+        ("arrivals=uniform", "poisson"),
+        ("repeats=0", "repeats"),
+        ("num_warmups=-1", "num_warmups"),
+    ],
+)
+def test_wrong_loads_are_refused(open_pipe: Any, params: str, said: str) -> None:
+    with pytest.raises(hami.ConfigError, match=said):
+        open_pipe(f"Benchmark({params})[Pow]")
