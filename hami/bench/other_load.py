@@ -5,13 +5,23 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
+def _psutil() -> Any:
+    """Return the package, which carries no types; None where the extra `bench` is not installed."""
+    try:
+        return import_module("psutil")
+    except ImportError:
+        return None
+
+
 def busy_seconds() -> float | None:
     """Return the seconds that all cores together were busy since the start; None without psutil."""
-    psutil = package("psutil")
+    psutil = _psutil()
     if psutil is None:
         return None
     times = psutil.cpu_times()
@@ -19,8 +29,8 @@ def busy_seconds() -> float | None:
 
 
 def own_seconds() -> float:
-    """Return the processor time of this process and of all that it started, in seconds."""
-    psutil: Any = package("psutil")
+    """Return the processor time of this process and of all that it started, in seconds. Needs psutil."""
+    psutil = _psutil()
     this = psutil.Process()
     own = this.cpu_times()
     total = own.user + own.system + own.children_user + own.children_system

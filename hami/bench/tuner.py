@@ -30,6 +30,7 @@ _KEPT_UP = 0.98
 _TIMEOUTS_MS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 _FEW = 0.05
 _NEAR = 0.97
+_LITTLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,10 @@ class Tuner:
         largest, probes = self._probe()
         proposal.single = next((case for case in probes if case.report.load.num_callers == 1), None)
         work = {name: one.run_s for name, one in proposal.baseline.figures.items()}
+        total = sum(work.values())
         for name in sorted(self.nodes, key=lambda name: -work.get(name, 0.0)):
+            if work.get(name, 0.0) < _LITTLE * total:
+                continue  # whatever it is given, the pipeline hardly notices
             run_time = fit_run_time(
                 case.figures[name] for case in [*probes, proposal.baseline] if name in case.figures
             )

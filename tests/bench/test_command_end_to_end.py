@@ -103,7 +103,7 @@ def test_a_backend_that_raises_is_told_with_its_first_error() -> None:
 
 
 def test_the_tuner_finds_the_batches_of_a_device_and_writes_them_into_a_copy() -> None:
-    text = bench("--tune", "--latency-target", "40", "-c", "8", "--repeats", "3", "--write")
+    text = bench("--tune", "--latency-target", "60", "-c", "8", "--repeats", "2", "-t", "0.1", "--write")
 
     written = Path("pipeline.tuned.toml").read_text()
     (device,) = (node for node in plan(Path("pipeline.tuned.toml")).nodes if node.name == "device")
