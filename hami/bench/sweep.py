@@ -38,7 +38,8 @@ class Change:
         return self.key if self.node is None else f"{self.node}.{self.key}"
 
     def __str__(self) -> str:
-        return f"{self.name}={self.value}"
+        value = f"{self.value:g}" if isinstance(self.value, float) else self.value
+        return f"{self.name}={value}"
 
 
 Changes = tuple[Change, ...]

@@ -103,6 +103,13 @@ def test_every_combination_comes_once_the_last_key_fastest(config: Config) -> No
     ]
 
 
+def test_a_number_is_shown_as_it_would_be_written() -> None:
+    assert (
+        changes_text([Change("a", "batching_timeout", 0.0), Change("a", "x", 2.5)])
+        == "a.batching_timeout=0 a.x=2.5"
+    )
+
+
 def test_a_key_without_a_node_is_changed_where_it_is_set(config: Config) -> None:
     assert settings_of(config, "max=4") == ["classify.max=4"]
     assert settings_of(config, "instance_num=3") == ["pixels.instance_num=3"]

@@ -4,75 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bench_stand import Stand, bench
 from command_line import assert_refused, run
-from measured_cases import MADE_WITH, one_round
 
 from hami.bench.load import Load
-from hami.bench.report import LoadReport
-from hami.cli.bench.arguments import Arguments, numbers_of
-from hami.errors import ConfigError
 
 Write = Callable[..., str]
 
 pytestmark = pytest.mark.usefixtures("real_core")
-
-PIPELINE = """\
-[first]
-backend = "Identity"
-next = "second"
-
-[second]
-backend = "Identity"
-max = 4
-"""
-REQUESTS = '{"data": 1}\n{"data": 2}\n'
-
-
-class Stand:
-    """Measures by rule: requests a second by the number of callers; the journal has every load."""
-
-    def __init__(self) -> None:
-        self.loads: list[Load] = []
-        self.samples: list[Any] = []
-        self.per_s: Callable[[Load], float] = lambda load: 100.0 * (load.num_callers or 1) + load.seed
-        self.num_errors = 0
-        self.interrupt_at: int | None = None
-
-    def measure_with(self, samples: Any) -> Callable[..., LoadReport]:
-        self.samples = samples
-
-        def measure(pipe: Any, load: Load, on_share: Callable[[float], None]) -> LoadReport:
-            if self.interrupt_at == len(self.loads):
-                raise KeyboardInterrupt
-            self.loads.append(load)
-            on_share(0.5)
-            return LoadReport(load, (one_round(self.per_s(load), num_errors=self.num_errors),), MADE_WITH)
-
-        return measure
-
-
-@pytest.fixture
-def stand(monkeypatch: pytest.MonkeyPatch, write: Write) -> Stand:
-    """A pipeline and requests in the current folder, and the stand-in for the engine."""
-    import hami.cli.bench.measure  # noqa: F401  so that it can be found below
-
-    stand = Stand()
-    monkeypatch.setattr(sys.modules["hami.cli.bench.measure"], "measure_with", stand.measure_with)
-    write(PIPELINE)
-    write(REQUESTS, "in.jsonl")
-    return stand
-
-
-def bench(*options: str) -> Any:
-    """Run the command on the pipeline with its requests."""
-    return run("bench", "pipeline.toml", "--input", "in.jsonl", *options)
 
 
 def callers_of(stand: Stand) -> list[int | None]:
@@ -106,34 +50,6 @@ def test_with_a_rate_alone_there_is_no_closed_loop(stand: Stand) -> None:
     bench("--rate", "50", "--repeats", "1")
 
     assert [(load.num_callers, load.rate_per_s) for load in stand.loads] == [(None, 50.0)]
-
-
-def test_numbers_have_commas_between_and_come_once() -> None:
-    assert numbers_of("-c", "8,1,8", int) == [8, 1]
-    assert numbers_of("--rate", "0.5, 2", float) == [0.5, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("options", "place", "value"),
-    [
-        ("-c 1,x", "--callers", "`1,x`"),
-        ("-c 1.5", "--callers", "`1.5`"),
-        ("--rate fast", "--rate", "`fast`"),
-        ("-c 0", "num_callers", "`0`"),
-        ("--rate -1", "rate_per_s", "`-1.0`"),
-        ("--rate nan", "rate_per_s", "`nan`"),
-        ("-t 0", "duration_s", "`0.0`"),
-    ],
-)
-def test_a_load_that_cannot_be_is_refused(stand: Stand, options: str, place: str, value: str) -> None:
-    assert_refused(bench(*options.split()), place, value, "help: ")
-    assert stand.loads == []
-
-
-@pytest.mark.parametrize("options", ["--repeats 0", "--warmup -1", "--seed -1", "--arrivals bursts", "-t x"])
-def test_an_option_out_of_range_is_refused(stand: Stand, options: str) -> None:
-    assert bench(*options.split()).exit_code == 2
-    assert stand.loads == []
 
 
 # --- requests -----------------------------------------------------------------------------------------------
@@ -381,62 +297,3 @@ def test_without_its_packages_it_names_the_extra(stand: Stand, monkeypatch: pyte
 
 def test_an_unknown_file_is_said_as_everywhere(stand: Stand) -> None:
     assert_refused(run("bench", "gone.toml"), "gone.toml: config-missing-file")
-
-
-# --- tuning: what is refused --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--tune", ("bench-options", "--latency-target 50")),
-        ("--latency-target 50", ("`--latency-target`", "with `--tune` only")),
-        ("--write", ("`--write`", "with `--tune` only")),
-        ("--node first", ("`--node`", "with `--tune` only")),
-        ("--tune --latency-target 5 --sweep max=1", ("`--sweep` cannot be used with `--tune`",)),
-        ("--tune --latency-target 5 --json o.json", ("`--json` cannot be used with `--tune`",)),
-        ("--tune --latency-target 0", ("--latency-target: bench-bad-number", "`0`")),
-        ("--tune --latency-target inf", ("--latency-target: bench-bad-number", "`inf`")),
-        ("--tune --latency-target 5 --percentile 98", ("--percentile: bench-bad-number", "`98`")),
-        ("--tune --latency-target 5 -c 1,8", ("`--tune` is for one load, and there are 2",)),
-        ("--tune --latency-target 5 -c 1 --rate 5", ("`--tune` is for one load, and there are 2",)),
-        ("--tune --latency-target 5 --node thrid", ("--node: bench-unknown-node", "`thrid`")),
-    ],
-)
-def test_tuning_that_cannot_be_is_refused_before_anything_runs(
-    stand: Stand, options: str, words: tuple[str, ...]
-) -> None:
-    assert_refused(bench(*options.split()), *words)
-    assert stand.loads == []
-
-
-def test_an_earlier_proposal_is_not_overwritten(stand: Stand, write: Write) -> None:
-    write("mine", "pipeline.tuned.toml")
-
-    assert_refused(bench("--tune", "--latency-target", "5", "--write"), "pipeline.tuned.toml")
-    assert Path("pipeline.tuned.toml").read_text() == "mine"
-
-
-def test_an_expression_has_no_file_to_write_beside(stand: Stand) -> None:
-    options = ("--input", "in.jsonl", "--tune", "--latency-target", "5", "--write")
-
-    assert_refused(run("bench", "Identity", *options), "bench-options", "`--write`")
-
-
-# --- the options by themselves ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("text", "name"), [("50", "p50"), ("p99", "p99"), ("99.9", "p99.9")])
-def test_a_percentile_is_written_with_or_without_its_letter(text: str, name: str) -> None:
-    assert Arguments("Identity", percentile=text).percentile_name() == name
-
-
-@pytest.mark.parametrize(("text", "part"), [("10%", 0.1), ("2.5", 0.025), ("0%", 0.0)])
-def test_a_limit_is_a_percentage(text: str, part: float) -> None:
-    assert Arguments("Identity", fail_above=text).largest_loss() == pytest.approx(part)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -5.0])
-def test_a_latency_target_is_a_number_above_0(value: float) -> None:
-    with pytest.raises(ConfigError, match="is no latency"):
-        Arguments("Identity", latency_ms=value).latency_target()
