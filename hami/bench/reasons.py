@@ -36,6 +36,8 @@ def explain(proposal: Proposal, cores: int) -> Iterator[str]:
         )
     elif proposal.is_met and proposal.is_complete:
         yield "nothing that was measured is shown to be better: leave the file as it is"
+    if not proposal.steps and proposal.is_complete and not proposal.baseline.has_failed:
+        yield "there is no node whose sizes can be chosen"
     if not proposal.is_met:
         yield from _why_not(proposal)
     for step in proposal.steps:

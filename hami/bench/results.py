@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -195,8 +195,3 @@ def _with_bounds(name: str, estimate: Estimate | None) -> dict[str, float | None
     if estimate is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def worst_other_cores(cases: Iterable[CaseResult]) -> float:
-    """Return the most cores that others used during any round; 0 where nothing is known."""
-    return max((cores for case in cases for cores in case.other_cores), default=0.0)

@@ -9,7 +9,7 @@ where the rounds show that it helps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from .compare import ratio_of
@@ -110,7 +110,6 @@ class Proposal:
     chosen: CaseResult
     single: CaseResult | None = None
     steps: list[Step] = field(default_factory=list)
-    unbuilt: Mapping[str, str] = field(default_factory=dict)
     is_complete: bool = True
 
     @property
@@ -125,7 +124,11 @@ class Proposal:
 
 
 class Interrupted(Exception):  # noqa: N818  it is no error
-    """The user has ended the measurement; what it was for is not known."""
+    """The user has ended the measurement; `measured` is what was done of it."""
+
+    def __init__(self, measured: list[CaseResult]) -> None:
+        super().__init__()
+        self.measured = measured
 
 
 class Tuner:
@@ -139,18 +142,18 @@ class Tuner:
         self.nodes = {node.name: node for node in nodes}
         self.cores = cores
         self.repeats = repeats
-        self.unbuilt: dict[str, str] = {}
 
     def run(self) -> Proposal | None:
         """Measure and choose. None where the file as it is could not be measured: interrupted, or unbuilt."""
+        is_complete = True
         try:
             baseline = self._measure([Case((), self.goal.load)])
-        except Interrupted:
-            return None
+        except Interrupted as stop:
+            baseline, is_complete = stop.measured, False
         if not baseline:
             return None
-        proposal = Proposal(self.goal, baseline[0], baseline[0], unbuilt=self.unbuilt)
-        if baseline[0].has_failed:
+        proposal = Proposal(self.goal, baseline[0], baseline[0], is_complete=is_complete)
+        if baseline[0].has_failed or not is_complete:
             return proposal
         try:
             self._choose(proposal)
@@ -186,9 +189,8 @@ class Tuner:
 
     def _measure(self, cases: Sequence[Case], repeats: int | None = None) -> list[CaseResult]:
         results = self.measure(cases, self.repeats if repeats is None else repeats)
-        self.unbuilt.update(results.unbuilt)
         if not results.is_complete:
-            raise Interrupted
+            raise Interrupted(list(results.cases))
         return list(results.cases)
 
     # --- how long runs take ----------------------------------------------------------------------
@@ -262,7 +264,11 @@ class Tuner:
 
     def _keep_best(self, proposal: Proposal, step: Step, cases: Sequence[Case]) -> None:
         """Measure the cases, of which the first is what has been chosen so far."""
-        measured = self._measure(list(dict.fromkeys(cases)))
+        try:
+            measured = self._measure(list(dict.fromkeys(cases)))
+        except Interrupted as stop:
+            step.tried += stop.measured
+            raise
         step.tried += measured
         proposal.chosen = step.kept = best(measured, self.goal)
 

@@ -125,10 +125,7 @@ def test_what_was_measured_late_is_not_proposed_however_fast_it_is() -> None:
 def test_the_largest_max_that_the_backend_takes_is_found_by_building() -> None:
     node = SimulatedNode(20.0, 0.1, largest_max=4)
 
-    proposal = tuned(node, goal(400.0))
-
-    assert chosen(proposal)["max"] == 4
-    assert proposal.unbuilt
+    assert chosen(tuned(node, goal(400.0)))["max"] == 4
 
 
 def test_a_node_that_takes_one_row_gets_instances() -> None:
@@ -257,6 +254,33 @@ def test_an_interrupt_before_the_first_result_gives_no_proposal() -> None:
     node = SimulatedNode(1.0, 1.0, interrupt_after=0)
 
     assert Tuner(node, goal(10.0), [AS_IT_IS], 2, 3).run() is None
+
+
+def test_where_no_sizes_can_be_chosen_it_says_so() -> None:
+    proposal = Tuner(SimulatedNode(1.0, 1.0), goal(100.0), [], 2, 3).run()
+
+    assert proposal is not None and proposal.changes == ()
+    assert "there is no node whose sizes can be chosen" in sentences(proposal)
+
+
+def test_a_node_that_hardly_computes_is_left_alone() -> None:
+    node = SimulatedNode(20.0, 0.1)
+
+    proposal = Tuner(node, goal(400.0), [TunedNode("idle"), AS_IT_IS], 2, 3).run()
+
+    assert proposal is not None
+    assert [step.node for step in proposal.steps] == ["model"]
+
+
+def test_an_interrupt_shows_the_cases_that_had_been_measured() -> None:
+    whole = SimulatedNode(20.0, 0.1)
+    tuned(whole, goal(400.0))
+    under_load = [place for place, case in enumerate(whole.asked) if case.load == goal(400.0).load]
+
+    proposal = tuned(SimulatedNode(20.0, 0.1, interrupt_after=under_load[4]), goal(400.0))
+
+    assert not proposal.is_complete
+    assert proposal.steps and proposal.steps[0].tried and proposal.steps[0].kept is None
 
 
 @pytest.mark.parametrize("number", [1, 3, 8, 12])

@@ -10,7 +10,7 @@ from ...bench.load import Load
 from ...bench.reasons import explain, toml_lines
 from ...bench.results import Results
 from ...bench.summary import notes, results_table
-from ...bench.sweep import Changes, changed, known_node
+from ...bench.sweep import known_node
 from ...bench.toml_edit import edited, read_text, tuned_path
 from ...bench.tuner import Goal, Proposal, TunedNode, Tuner
 from ...config import Config
@@ -43,7 +43,7 @@ class Tuning:
             return self._without_proposal(campaign)
         self._show(proposal, cores)
         if written is not None:
-            self._write(written, proposal.changes, config)
+            self._write(written, proposal)
         if not proposal.is_complete:
             return INTERRUPTED
         return OK if proposal.is_met else FAILED
@@ -96,11 +96,13 @@ class Tuning:
         if proposal.changes:
             self.screen.show(f"\n{toml_lines(proposal.changes)}")
 
-    def _write(self, path: Path, changes: Changes, config: Config) -> None:
+    def _write(self, path: Path, proposal: Proposal) -> None:
+        if not proposal.changes or not proposal.is_met:
+            why = "it does not meet the target" if proposal.changes else "there is nothing to change"
+            self.screen.show(f"\n{path} is not written: {why}")
+            return
         source = Path(self.arguments.file)
-        text = edited(read_text(source), changes, str(source))
-        plan(changed(config, changes))
-        write_text(path, text)
+        write_text(path, edited(read_text(source), proposal.changes, str(source)))
         self.screen.show(f"\nwritten: {path}")
 
 
