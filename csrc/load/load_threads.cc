@@ -31,10 +31,14 @@ LoadThreads::LoadThreads(size_t num_threads, Work work, const std::function<void
 }
 
 LoadThreads::~LoadThreads() {
+  // Whoever is told to stop is out soon, unless user code holds it.
+  ended().wait(Clock::now() + std::chrono::seconds(1));
   for (std::thread& thread : threads_) ended().is_set() ? thread.join() : thread.detach();
 }
 
 void LoadThreads::join() {
+  // Whoever is told to stop is out soon, unless user code holds it.
+  ended().wait(Clock::now() + std::chrono::seconds(1));
   for (std::thread& thread : threads_) thread.join();
 }
 

@@ -7,10 +7,14 @@ calls `look` meanwhile. What cannot be read (a package or a driver is missing) i
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from importlib import import_module
 from typing import Any
+
+# How long the list of processes is taken for the current one.
+_CHILDREN_S = 1.0
 
 
 class ProcessWatch:
@@ -18,6 +22,8 @@ class ProcessWatch:
 
     def __init__(self) -> None:
         self._process = _process()
+        self._children: list[Any] = []
+        self._children_at_s = -math.inf
         self._gpus = _visible_gpus()
         self._peak_bytes = 0
         self._peak_gpu_bytes = 0
@@ -50,8 +56,14 @@ class ProcessWatch:
         }
 
     def _family(self) -> list[Any]:
-        """Return this process and those that it started, such as the workers of a `ProcessPool`."""
-        return [self._process, *self._process.children(recursive=True)]
+        """Return this process and those that it started, such as the workers of a `ProcessPool`.
+
+        Finding them means reading every process of the machine, so that is done once a second.
+        """
+        if time.monotonic() - self._children_at_s >= _CHILDREN_S:
+            self._children = self._process.children(recursive=True)
+            self._children_at_s = time.monotonic()
+        return [self._process, *self._children]
 
     def _cpu_seconds(self) -> float:
         return 0.0 if self._process is None else sum(map(_cpu_seconds, self._family()))

@@ -154,8 +154,9 @@ class ThroughputBenchmark:
                     seconds = now_s - start_s
                     share = _share(load, seconds, num_ended)
                     on_progress(Progress(number, num_rounds, share, seconds, num_ended, num_errors))
-        finally:
+        except BaseException:
             run.stop()
+            raise
         figures = run.figures()
         if run.was_cut_short and self._pipe._is_closed:
             raise Closed("the pipeline was closed during the measurement", help="close it afterwards")

@@ -1,44 +1,19 @@
-"""Laws of `hami.ThroughputBenchmark`: who is called how often, what is counted, how a measurement ends."""
+"""Laws of `hami.ThroughputBenchmark`: who is called how often, and what is counted."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from load_rounds import SOON, measure
 from probes import WAIT_S, Probe
 
 import hami
-from hami.bench import Load, Progress, Round
-from hami.errors import Closed, ConfigError, RequestError
-
-# A round that is over soon; no test depends on how long that takes.
-SOON: dict[str, Any] = {"num_callers": 2, "num_requests": 40, "warmup_s": 0, "repeats": 1}
-
-
-@pytest.fixture
-def open_pipe() -> Iterator[Callable[[Any], hami.Pipeline]]:
-    """Return `hami.pipe`; its pipelines are closed after the test."""
-    opened: list[hami.Pipeline] = []
-
-    def open_one(source: Any) -> hami.Pipeline:
-        opened.append(hami.pipe(source))
-        return opened[-1]
-
-    yield open_one
-    for pipeline in opened:
-        pipeline.close()
-
-
-def measure(pipe: hami.Pipeline, *inputs: dict[str, Any], **fields: Any) -> Round:
-    """Return the one round of a load on `inputs`."""
-    benchmark = hami.ThroughputBenchmark(pipe, inputs or [{"data": 7}])
-    [round] = benchmark.benchmark(**{**SOON, **fields}).rounds
-    return round
+from hami.bench import Load, Progress
+from hami.errors import ConfigError, RequestError
 
 
 def test_every_request_is_counted_once(open_pipe: Any) -> None:
@@ -197,46 +172,6 @@ def test_a_deadline_of_an_input_counts_for_each_request_anew(open_pipe: Any) -> 
     assert round.num_errors == 0
 
 
-def test_what_has_no_answer_in_time_does_not_hang_the_measurement(open_pipe: Any) -> None:
-    held = Probe(lambda item: 0).register("LoadHeld")
-    held.shut()
-    pipe = open_pipe("LoadHeld")
-
-    closed = measure(pipe, num_callers=2, num_requests=3, timeout_s=0.01)
-    opened = measure(pipe, num_callers=None, rate_per_s=1e5, num_requests=5, timeout_s=0.01)
-    held.open()
-
-    assert (closed.num_requests, closed.num_errors) == (3, 3)
-    assert (opened.num_requests, opened.num_errors) == (5, 5)
-    for round in (closed, opened):
-        assert round.first_error is not None
-        assert "no answer within `0.01` s" in round.first_error
-
-
-def test_callers_that_are_held_inside_a_backend_are_left_behind(
-    open_pipe: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hami.bench.throughput._GRACE_S", 0.0)
-    go_on, has_ended = threading.Event(), threading.Event()
-
-    class LoadInline(hami.Backend):
-        is_inline = True
-        is_reentrant = True
-
-        def forward(self, batch: list[dict[str, Any]]) -> list[int]:
-            go_on.wait(WAIT_S)
-            has_ended.set()
-            return [0]
-
-    hami.register("LoadInline", LoadInline)
-
-    round = measure(open_pipe("LoadInline"), num_callers=1, num_requests=1, timeout_s=0.01)
-    go_on.set()
-
-    assert (round.num_requests, round.num_errors) == (1, 1)
-    assert has_ended.wait(WAIT_S)
-
-
 def test_the_warm_up_is_not_counted(open_pipe: Any) -> None:
     pipe = open_pipe({"warm": {"backend": "Identity"}})
     benchmark = hami.ThroughputBenchmark(pipe, [{"data": 7}])
@@ -264,88 +199,6 @@ def test_progress_is_told_and_counts_rounds(open_pipe: Any) -> None:
     assert told[-1].num_requests > 0
     assert told[-1].num_errors == 0
     assert threads == {threading.current_thread()}
-
-
-def test_what_on_progress_raises_ends_the_measurement(open_pipe: Any) -> None:
-    held = Probe(lambda item: 0).register("LoadEnded")
-    held.shut()
-    pipe = open_pipe("LoadEnded")
-
-    def give_up(progress: Progress) -> None:
-        raise LookupError("enough")
-
-    benchmark = hami.ThroughputBenchmark(pipe, [{"data": 7}])
-    with pytest.raises(LookupError, match="enough"):
-        benchmark.benchmark(num_callers=3, duration_s=600, warmup_s=0, on_progress=give_up)
-    held.open()
-
-    assert pipe({"data": 1})["result"] == 0
-
-
-@pytest.mark.parametrize("how", [{"num_callers": 2}, {"rate_per_s": 0.001}])
-def test_ctrl_c_ends_the_measurement(open_pipe: Any, how: dict[str, Any]) -> None:
-    held = Probe(lambda item: 0).register("LoadCtrlC")
-    held.shut()
-    benchmark = hami.ThroughputBenchmark(open_pipe("LoadCtrlC"), [{"data": 7}])
-
-    def interrupt(progress: Progress) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        benchmark.benchmark(**how, duration_s=600, warmup_s=0, on_progress=interrupt)
-    held.open()
-
-
-@pytest.mark.parametrize("how", [{"num_callers": 2}, {"rate_per_s": 2000}])
-def test_closing_the_pipeline_ends_the_measurement(open_pipe: Any, how: dict[str, Any]) -> None:
-    pipe = open_pipe("Identity")
-    benchmark = hami.ThroughputBenchmark(pipe, [{"data": 7}])
-
-    with pytest.raises(Closed, match="closed during the measurement"):
-        benchmark.benchmark(**how, duration_s=600, warmup_s=0, on_progress=lambda progress: pipe.close())
-
-
-def test_the_gil_is_free_while_a_pipeline_in_cpp_is_under_load(open_pipe: Any) -> None:
-    benchmark = hami.ThroughputBenchmark(open_pipe("Identity"), [{"data": 7}])
-    report = []
-
-    def work() -> None:
-        report.append(benchmark.benchmark(num_callers=2, num_requests=20_000, warmup_s=0, repeats=1))
-
-    under_load = threading.Thread(target=work)
-    under_load.start()
-    num_steps = 0
-    while under_load.is_alive():
-        num_steps += 1  # a few thousand a switch interval, were the GIL taken for each request
-    under_load.join()
-
-    assert report[0].num_requests == 20_000
-    assert num_steps > 1000
-
-
-def test_values_of_cpp_results_are_dropped_while_it_runs(open_pipe: Any) -> None:
-    import gc
-    import weakref
-
-    class Thing:
-        pass
-
-    things = []
-
-    class LoadThings(hami.Backend):
-        def forward(self, batch: list[dict[str, Any]]) -> list[Thing]:
-            made = [Thing() for _ in batch]
-            things.extend(weakref.ref(thing) for thing in made)
-            return made
-
-    hami.register("LoadThings", LoadThings)
-
-    measure(open_pipe("LoadThings"), num_requests=300)
-    gc.collect()
-
-    # The instance that ran last may hold its batch until the next one comes.
-    assert len(things) == 300
-    assert sum(thing() is not None for thing in things) <= 2
 
 
 def test_the_report_says_what_it_was_made_with(open_pipe: Any) -> None:
