@@ -37,6 +37,8 @@ class Screen:
             TextColumn("{task.description}", markup=False),
             console=errors,
             transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            auto_refresh=False,  # a thread of its own would take a core from what is measured
             disable=not errors.is_terminal,
         )
         self._task = self._bar.add_task("", total=None)
@@ -56,7 +58,7 @@ class Screen:
     def on_progress(self, case: Case, num_done: float, num_planned: int) -> None:
         """Show what is measured now, and how many of the planned rounds are done."""
         what = f"{case.setting}, {case.arrivals}" if case.changes else case.arrivals
-        self._bar.update(self._task, completed=num_done, total=num_planned, description=what)
+        self._bar.update(self._task, completed=num_done, total=num_planned, description=what, refresh=True)
 
     def show(self, what: RenderableType) -> None:
         """Print a table or a text to stdout."""
