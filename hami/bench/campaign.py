@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..config import Config
-from ..errors import BuildError
+from ..errors import exit_of
 from .load import Load
 from .node_figures import NodeFigures, figures_between
 from .other_load import OtherLoad
@@ -94,7 +94,8 @@ class Campaign:
     def run(self, cases: Sequence[Case], repeats: int) -> Results:
         """Measure every case `repeats` times. An interrupt ends it early; what has been measured is returned.
 
-        A setting that cannot be built is left out, and why stands in the results.
+        A setting that cannot be built is left out, and why stands in the results. Raises what the building
+        raises where nothing is changed.
         """
         collected: dict[Case, _Collected] = {case: _Collected() for case in cases}
         is_complete = False
@@ -137,8 +138,10 @@ class Campaign:
             return None
         try:
             self._open = (changes, self.open_pipe(changed(self.config, changes)))
-        except BuildError as error:
-            self.unbuilt[setting] = str(error)
+        except Exception as error:  # whatever the making of a backend raises, such as a lack of memory
+            if not changes:
+                raise
+            self.unbuilt[setting] = exit_of(error)[0]
             return None
         return self._open[1]
 

@@ -144,7 +144,7 @@ class Tuner:
         self.repeats = repeats
 
     def run(self) -> Proposal | None:
-        """Measure and choose. None where the file as it is could not be measured: interrupted, or unbuilt."""
+        """Measure and choose. None where it was interrupted before the first round."""
         is_complete = True
         try:
             baseline = self._measure([Case((), self.goal.load)])

@@ -180,6 +180,26 @@ def test_a_setting_that_cannot_be_built_is_left_out_with_its_reason() -> None:
     assert found.is_complete
 
 
+def test_whatever_the_making_of_a_setting_raises_leaves_it_out() -> None:
+    def refuse(config: Config) -> FakePipeline:
+        raise MemoryError("no room")
+
+    bench = Bench()
+    bench.campaign.open_pipe = refuse
+
+    found = bench.campaign.run([Case(LARGE, ONE)], 2)
+
+    assert (found.cases, found.unbuilt) == ((), {"node.max=8": "MemoryError: no room"})
+
+
+def test_a_pipeline_that_cannot_be_built_as_it_is_is_an_error() -> None:
+    bench = Bench()
+    bench.campaign.config = load({"backend": "Identity", "max": 99})
+
+    with pytest.raises(BuildError):
+        bench.campaign.run([Case((), ONE), Case(SMALL, ONE)], 1)
+
+
 def interrupt_at(number: int) -> Callable[[int], None]:
     def act(now: int) -> None:
         if now == number:

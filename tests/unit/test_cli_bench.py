@@ -297,3 +297,10 @@ def test_without_its_packages_it_names_the_extra(stand: Stand, monkeypatch: pyte
 
 def test_an_unknown_file_is_said_as_everywhere(stand: Stand) -> None:
     assert_refused(run("bench", "gone.toml"), "gone.toml: config-missing-file")
+
+
+def test_a_pipeline_that_cannot_be_built_is_said_as_everywhere(stand: Stand, write: Write) -> None:
+    write('[a]\nbackend = "ReadFile(root=/no/such/folder)"\n', "broken.toml")
+
+    assert_refused(run("bench", "broken.toml", "--input", "in.jsonl"), "file-root", "/no/such/folder")
+    assert stand.loads == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...bench.campaign import Campaign
 from ...bench.load import Load
 from ...bench.reasons import explain, toml_lines
 from ...bench.results import Results
@@ -40,7 +39,8 @@ class Tuning:
         cores = len(os.sched_getaffinity(0))
         proposal = Tuner(campaign.run, goal, nodes, cores, arguments.repeats).run()
         if proposal is None:
-            return self._without_proposal(campaign)
+            self.screen.show("interrupted before anything was measured")
+            return INTERRUPTED
         self._show(proposal, cores)
         if written is not None:
             self._write(written, proposal)
@@ -74,14 +74,6 @@ class Tuning:
                 help="move it away, or remove it",
             )
         return path
-
-    def _without_proposal(self, campaign: Campaign) -> int:
-        for reason in campaign.unbuilt.values():
-            self.screen.show(reason)
-        if campaign.unbuilt:
-            return FAILED
-        self.screen.show("interrupted before anything was measured")
-        return INTERRUPTED
 
     def _show(self, proposal: Proposal, cores: int) -> None:
         for step in proposal.steps:
