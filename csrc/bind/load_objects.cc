@@ -85,9 +85,7 @@ class Round {
     target_.cancel();
   }
   const LoadTally& tally() const { return closed_ ? closed_->tally() : open_->tally(); }
-  bool was_cut_short() const {
-    return closed_ ? closed_->was_cut_short() : open_->was_cut_short();
-  }
+  bool was_cut_short() const { return closed_ ? closed_->was_cut_short() : open_->was_cut_short(); }
   LoadFigures figures() {
     const std::exception_ptr unanswered = target_.unanswered();
     return closed_ ? closed_->figures(unanswered) : open_->figures(unanswered);
@@ -160,9 +158,8 @@ class LoadRun {
     row["seconds"] = figures.seconds;
     row["num_requests"] = figures.num_requests;
     row["num_errors"] = figures.num_errors;
-    row["first_error"] = figures.first_error == nullptr
-                             ? py::object(py::none())
-                             : py::str(describe(figures.first_error));
+    row["first_error"] = figures.first_error == nullptr ? py::object(py::none())
+                                                        : py::str(describe(figures.first_error));
     row["latency_ms"] = to_dict(figures.latency);
     row["lateness_ms"] = is_open_ ? to_dict(figures.lateness) : py::none();
     return row;
@@ -208,8 +205,8 @@ void define_load(py::module_& module) {
                                                 "One round of load on a pipeline.")
       .def(py::init(&start_run), py::arg("samples"), py::kw_only(), py::arg("num_callers"),
            py::arg("rate_per_s"), py::arg("is_poisson"), py::arg("duration_s"),
-           py::arg("num_requests"), py::arg("seed"), py::arg("is_random"),
-           py::arg("max_in_flight"), py::arg("timeout_s"))
+           py::arg("num_requests"), py::arg("seed"), py::arg("is_random"), py::arg("max_in_flight"),
+           py::arg("timeout_s"))
       .def("wait", method(&LoadRun::wait), py::arg("seconds"))
       .def("stop", method(&LoadRun::stop))
       .def("progress", method(&LoadRun::progress))

@@ -1,6 +1,6 @@
-// `Benchmark(num_clients, num_requests, ...)[X]`: the result is what X did under load. Clients, each
-// a thread, call X with copies of the item: each the next one as soon as the last has returned (a
-// closed loop), or, with `rate_per_s`, whoever is free at times that were drawn before (an open
+// `Benchmark(num_clients, num_requests, ...)[X]`: the result is what X did under load. Clients,
+// each a thread, call X with copies of the item: each the next one as soon as the last has returned
+// (a closed loop), or, with `rate_per_s`, whoever is free at times that were drawn before (an open
 // loop). The loops are those of csrc/load.
 #include <algorithm>
 #include <condition_variable>

@@ -92,9 +92,10 @@ void PipelineTarget::cancel() noexcept {
 std::exception_ptr PipelineTarget::unanswered() const {
   std::ostringstream seconds;
   seconds << std::chrono::duration<double>(timeout_).count();
-  return std::make_exception_ptr(Error(ErrorKind::kDeadlineExceeded, "load-timeout",
-                                       "no answer within " + backticked(seconds.str()) + " s",
-                                       "see which node is busy in `pipe.stats()`, or raise `timeout_s`"));
+  return std::make_exception_ptr(
+      Error(ErrorKind::kDeadlineExceeded, "load-timeout",
+            "no answer within " + backticked(seconds.str()) + " s",
+            "see which node is busy in `pipe.stats()`, or raise `timeout_s`"));
 }
 
 }  // namespace hami

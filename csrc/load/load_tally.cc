@@ -22,8 +22,7 @@ void LoadTally::add(size_t caller, int64_t number, TimePoint end, Duration laten
     keep_error(number, error);
   }
   TimePoint last = part.last_end.load(std::memory_order_relaxed);
-  while (last < end &&
-         !part.last_end.compare_exchange_weak(last, end, std::memory_order_relaxed)) {
+  while (last < end && !part.last_end.compare_exchange_weak(last, end, std::memory_order_relaxed)) {
   }
   part.num_ended.fetch_add(1, std::memory_order_release);
 }

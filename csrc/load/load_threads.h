@@ -17,8 +17,8 @@ class LoadThreads {
   // Must own what it needs, and not throw.
   using Work = std::function<void(size_t index)>;
 
-  // Starts threads that call `work(0)`, `work(1)`, ... once each. When one of them cannot be started,
-  // calls `give_up`, waits for the others, and throws a build error.
+  // Starts threads that call `work(0)`, `work(1)`, ... once each. When one of them cannot be
+  // started, calls `give_up`, waits for the others, and throws a build error.
   LoadThreads(size_t num_threads, Work work, const std::function<void()>& give_up);
   ~LoadThreads();
   LoadThreads(const LoadThreads&) = delete;

@@ -8,9 +8,7 @@ namespace hami {
 
 void OpenCall::end(const std::exception_ptr& error) const noexcept { loop->end(*this, error); }
 
-bool OpenCall::is_moot() const noexcept {
-  return loop->is_over_.load(std::memory_order_relaxed);
-}
+bool OpenCall::is_moot() const noexcept { return loop->is_over_.load(std::memory_order_relaxed); }
 
 OpenLoop::OpenLoop(Limits limits, LoadTime& time) : limits_(limits), time_(time), tally_(1) {}
 

@@ -23,7 +23,9 @@ class FakeTime final : public LoadTime {
     if (time != TimePoint::max()) now_ = std::max(now_, time + oversleep);
     return false;
   }
-  void at(TimePoint time, std::function<void()> action) { actions_.emplace(time, std::move(action)); }
+  void at(TimePoint time, std::function<void()> action) {
+    actions_.emplace(time, std::move(action));
+  }
   void pass(Duration duration) { now_ += duration; }
 
   // How late the kernel wakes whoever sleeps.
