@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv$(if $(filter python3 python,$(notdir $(PYTHON))),,-$(notdir $(PYTHON)))
 
-BENCHMARKS ?= inprocess fairness batching growth memory scaling ocr llm_scheduling
+BENCHMARKS ?= inprocess fairness batching growth memory scaling ocr llm_scheduling load_engine
 COMPARED ?= inprocess fairness batching
 FREE_THREADED ?= python3.13t
 TRITON_PYTHON ?= /usr/bin/python3.11

@@ -1,7 +1,8 @@
-// `LoadTally`: what the loops record, and `LoadFigures`, what it comes to. Recording takes no lock:
-// every caller has a part of its own, and an open loop adds to one with atomic counters.
+// `LoadTally`: what the loops record, and `LoadFigures`, what it comes to. Recording takes no lock,
+// but for an error: callers have parts of their own, and an open loop adds with atomic counters.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <limits>
@@ -43,7 +44,7 @@ class LoadTally {
   int64_t num_errors() const noexcept { return num_errors_.load(std::memory_order_relaxed); }
   // When the last answer came.
   TimePoint last_end() const noexcept;
-  // Adds all up, over `seconds`.
+  // Adds all up, over that time.
   LoadFigures figures(Duration duration) const;
 
  private:
