@@ -125,7 +125,6 @@ HEAVY_PACKAGES = {
     "jinja2": ("backends/llm",),
     "llguidance": ("backends/llm",),
     "matplotlib": ("hami/bench",),
-    "psutil": ("hami/bench",),
     "transformers": (),
     "PIL": (),
     "skimage": (),
