@@ -56,7 +56,7 @@ def _gain_text(proposal: Proposal) -> str:
     ratio = ratio_of(proposal.goal.gains(proposal.baseline), proposal.goal.gains(proposal.chosen))
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    what = "the latency is shorter by" if proposal.goal.load.is_open else "requests/s times"
+    what = f"{proposal.goal.percentile} divided by" if proposal.goal.load.is_open else "requests/s times"
     return f"; {what} {ratio.mean:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 

@@ -151,6 +151,7 @@ def test_at_a_rate_it_proposes_what_keeps_up() -> None:
 
     assert not wanted.is_met(proposal.baseline)
     assert proposal.is_met
+    assert "; p99 divided by " in sentences(proposal)
     assert proposal.chosen.report.throughput_per_s.mean >= 0.97 * 400
 
 
