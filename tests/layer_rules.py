@@ -124,6 +124,7 @@ HEAVY_PACKAGES = {
     "safetensors": ("backends/llm",),
     "jinja2": ("backends/llm",),
     "llguidance": ("backends/llm",),
+    "matplotlib": ("hami/bench",),
     "transformers": (),
     "PIL": (),
     "skimage": (),

@@ -1,4 +1,4 @@
-"""The command `hami`: check, show, run, serve, deploy and look up, without writing Python.
+"""The command `hami`: check, show, run, measure, serve, deploy and look up, without writing Python.
 
 One function per verb; hami.plan and hami.pipe do the work. A mistake of the user is printed as hami's errors
 are, on stderr, with exit code 2; an exception of a backend gives exit code 1.
@@ -14,16 +14,17 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
+from .bench import bench
 from .deploy import deploy
 from .explain import explain
 from .new_backend import new_backend
 from .serve import serve
-from .source import SourceArgument, reported, source_of
+from .source import SourceArgument, reported, source_of, write_text
 from .trace import trace
 
 app = typer.Typer(
     name="hami",
-    help="Check, show, run, serve and deploy inference pipelines.",
+    help="Check, show, run, measure, serve and deploy inference pipelines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -85,7 +86,7 @@ def _common(
         list[Path] | None, typer.Option("--plugin", help="Load this plugin first; may be repeated.")
     ] = None,
 ) -> None:
-    """Check, show, run, serve and deploy inference pipelines."""
+    """Check, show, run, measure, serve and deploy inference pipelines."""
     with reported():
         for path in plugin or ():
             from ..plugins import load
@@ -133,17 +134,7 @@ def show(
         if svg is not None:
             from .svg import draw
 
-            _write(svg, draw(checked))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        message = f"the file cannot be written: {error.strerror}"
-        raise ConfigError(
-            message, code="cli-unwritable-file", where=str(path), help="check the path"
-        ) from None
+            write_text(svg, draw(checked))
 
 
 @app.command()
@@ -198,6 +189,7 @@ def run(
 app.command()(explain)
 app.command()(serve)
 app.command()(deploy)
+app.command()(bench)
 app.command()(new_backend)
 app.command()(trace)
 

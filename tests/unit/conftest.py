@@ -9,11 +9,12 @@ from pathlib import Path
 
 import fake_core
 import pytest
+from bench_stand import stand
 from registries import clean_registry
 
 from hami import backend
 
-__all__ = ["clean_registry"]
+__all__ = ["clean_registry", "stand"]
 
 
 @pytest.fixture(autouse=True)
