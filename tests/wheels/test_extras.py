@@ -50,9 +50,9 @@ print("\\n".join(asking["faults"]()))
 """
     done = only_core.run(code, tmp_path)
 
-    first, *_, last = done.stdout.splitlines()
-    assert first.startswith("llm: image: family-missing: the `image` backends cannot be loaded")
-    assert last == "llm: none: it worked"
+    assert done.stdout.startswith("llm: image: ")
+    assert "the `image` backends cannot be loaded" in done.stdout
+    assert done.stdout.endswith("\nllm: none: it worked\n")
 
 
 def test_every_extra_is_asked_for() -> None:

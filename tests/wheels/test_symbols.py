@@ -40,7 +40,8 @@ def test_symbols_of_the_system_and_of_python_pass(tmp_path: Path) -> None:
 def test_a_symbol_of_some_other_library_is_refused_by_name(tmp_path: Path) -> None:
     done = judge(
         tmp_path,
-        "int zlibVersion(void), Pythagoras(void); int ask(void) { return zlibVersion() + Pythagoras(); }",
+        "int rand(void), zlibVersion(void), Pythagoras(void);"
+        "int ask(void) { return rand() + zlibVersion() + Pythagoras(); }",
     )
 
     assert done.returncode == 1
@@ -48,7 +49,9 @@ def test_a_symbol_of_some_other_library_is_refused_by_name(tmp_path: Path) -> No
 
 
 def test_what_a_library_defines_itself_is_nothing_foreign(tmp_path: Path) -> None:
-    assert judge(tmp_path, "int mine(void) { return 1; } int ask(void) { return mine(); }").returncode == 0
+    text = "int rand(void); int mine(void) { return rand(); } int ask(void) { return mine(); }"
+
+    assert judge(tmp_path, text).returncode == 0
 
 
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
