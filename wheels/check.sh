@@ -64,7 +64,7 @@ check_plugins() { # WHEEL
     (
         cd "$scratch"
         HAMI_HOME=$environment PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m pytest "$tree/tests/plugin" \
-            -c "$tree/pyproject.toml" -p no:cacheprovider -q
+            -c "$tree/pyproject.toml" -p no:cacheprovider -o faulthandler_timeout=0 -q
     ) || fail "$1" "plugins do not work with it"
 }
 
