@@ -98,7 +98,7 @@ wheels:  ## build into dist/ the wheels for manylinux2014 and manylinux_2_28, fo
 wheels-check:  ## prove the wheels in dist/: tags, symbols, size, and a pipeline in clean environments
 	@wheels/check.sh
 
-wheels-reproduce:  ## build a wheel twice, in two places, and compare the bytes
+wheels-reproduce:  ## build the wheels in dist/ once more, in another place, and compare the bytes
 	@wheels/reproduce.sh
 
 clean:  ## remove what builds leave behind, environments excepted

@@ -9,6 +9,7 @@ every request costs.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import statistics
 import sys
@@ -135,10 +136,10 @@ def main() -> None:
     parser = options_of(__doc__, 5, 0.5, "of each of the two phases of a size")
     parser.add_argument("--series", default=",".join(SERIES))
     parser.add_argument("--max-size", type=int, default=1_000_000, help="leave out larger sizes")
-    parser.add_argument(
-        "--plot", type=Path, metavar="FOLDER", help="write growth.svg there; needs matplotlib"
-    )
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="write growth.svg there")
     options = parser.parse_args()
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot draws with matplotlib: pip install hami-core[bench]")
 
     names = options.series.split(",")
     print(machine(), flush=True)

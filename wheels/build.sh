@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Build the wheels of hami-core for manylinux2014 and manylinux_2_28, one for each CPython, and the sdist, into dist/.
 #
-# Usage: build.sh [PYTHON...]       else every python3.10 to python3.13 that is found
+# Usage: build.sh [PYTHON...]       else every python3.10 to python3.13 that is found, and python3.13t
 # No container: g++ of this system links against stubs of older libraries (stubs.py). check.sh proves the result.
+# CMAKE_CXX_COMPILER_LAUNCHER=ccache in the environment saves most of the work of all interpreters but the first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . wheels/environment.sh
@@ -25,13 +26,15 @@ make_stubs() { # LEVEL
     local made=$work/stubs/$1/libc.so
     [[ $made -nt wheels/stubs.py && $made -nt wheels/compat/shim.c ]] && return
     say "stubs of the libraries of $1"
-    rm -rf "$work/stubs/$1" "$work"/cmake/*-"$1" # what was linked before must be linked again
+    rm -rf "$work/stubs/$1"
+    rm -f "$work"/cmake/*/_core*.so # what was linked before must be linked again
     "$work/tools/bin/python" wheels/stubs.py "$1" "$work/stubs/$1"
 }
 
+# The levels of one interpreter share a folder of objects: they differ in what is linked.
 build_wheel() { # PYTHON LEVEL
     local python=$1 level=$2 environment name
-    name=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2] + getattr(sys, "abiflags", ""))')
+    name=$(tag_of "$python")
     environment=$work/environments/$name
     if [[ ! -f $environment/complete ]]; then
         "$python" -m venv --clear "$environment"
@@ -41,12 +44,11 @@ build_wheel() { # PYTHON LEVEL
     say "$name for $level"
     rm -rf "$work/raw"
     # Without link-time optimisation: with it all of libstdc++ would be linked statically.
-    PATH="$environment/bin:$PATH" \
-        CXXFLAGS="-isystem $PWD/wheels/compat/include -ffunction-sections -fdata-sections \
--ffile-prefix-map=$PWD=hami-core -ffile-prefix-map=$environment=environment" \
-        LDFLAGS="-L$work/stubs/$level -Wl,--exclude-libs,ALL -Wl,--gc-sections" \
-        "$environment/bin/python" -m build --wheel --no-isolation --outdir "$work/raw" \
-        -Cbuild-dir="$work/cmake/$name-$level" \
+    PATH="$environment/bin:$PATH" "$environment/bin/python" -m build --wheel --no-isolation --outdir "$work/raw" \
+        -Cbuild-dir="$work/cmake/$name" \
+        -Ccmake.define.CMAKE_CXX_FLAGS="-isystem $PWD/wheels/compat/include -ffunction-sections -fdata-sections \
+-ffile-prefix-map=$PWD=hami-core" \
+        -Ccmake.define.CMAKE_MODULE_LINKER_FLAGS="-L$work/stubs/$level -Wl,--exclude-libs,ALL -Wl,--gc-sections" \
         -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.HAMI_WHEEL_LEVEL="$level" \
         >"$work/$name-$level.log" 2>&1 || {
         tail -n 40 "$work/$name-$level.log" >&2

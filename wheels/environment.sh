@@ -15,17 +15,22 @@ make_tools() {
     touch "$1/complete"
 }
 
-# Print the interpreters from 3.10 to 3.13 that are found, of each the first; pyenv's as well.
+# Print the interpreters from 3.10 to 3.13 that are found, of each the first, pyenv's as well; 3.13t is the one without a GIL.
 find_pythons() {
     local version candidate
-    for version in 3.10 3.11 3.12 3.13; do
+    for version in 3.10 3.11 3.12 3.13 3.13t; do
         for candidate in "$(type -P "python$version" || true)" \
-            "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+            "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"${version%t}".*/bin/python; do
             if [[ -n $candidate ]] && "$candidate" -c \
-                "import sys, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" 2>/dev/null; then
+                "import sys, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] + sys.abiflags != '$version')" 2>/dev/null; then
                 "$candidate" -c 'import sys; print(sys.executable)'
                 break
             fi
         done
     done
+}
+
+# Print how wheels call an interpreter: cp311, cp313t. TAG_OF PYTHON.
+tag_of() {
+    "$1" -c 'import sys; print("cp%d%d" % sys.version_info[:2] + sys.abiflags)'
 }

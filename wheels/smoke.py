@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,6 +51,8 @@ def main() -> None:
             assert "below zero" in str(error)
         else:
             raise AssertionError("the error did not come out")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "the core has turned the GIL on"
     try:
         hami.pipe("Identty")
     except hami.ConfigError as error:

@@ -98,9 +98,7 @@ def assembly_of(symbol: Symbol) -> str:
 
 def make_stub(library: str, level: Level, folder: Path) -> None:
     """Link `folder/library` from the symbols of the installed library of that name."""
-    found = subprocess.run(
-        ["g++", f"-print-file-name={library}"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    found = path_of(library)
     symbols = list(symbols_of(Path(found).resolve(), level))
     if not symbols:
         sys.exit(f"stubs.py: `{found}` has no symbols of this level")
@@ -131,24 +129,37 @@ def make_glibc(level: Level, folder: Path) -> None:
         (folder / library).write_bytes(made.read_bytes())
 
 
-def write_linker_scripts(folder: Path) -> None:
-    """Write what the linker finds under -lstdc++, -lgcc_s, -lm and -lc."""
+def path_of(file: str) -> str:
+    """Return where g++ finds one of its files."""
+    return subprocess.run(
+        ["g++", f"-print-file-name={file}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
-    def path_of(file: str) -> str:
-        return subprocess.run(
-            ["g++", f"-print-file-name={file}"], check=True, capture_output=True, text=True
-        ).stdout.strip()
 
-    newer = f"{path_of('libstdc++.a')} {folder}/libshim.a"
+def write_linker_script(folder: Path, name: str, *files: str) -> None:
+    """Write what the linker finds under a name such as `libm.so`: a list of other files."""
+    (folder / name).write_text(f"INPUT({' '.join(files)})\n")
+
+
+def make_compiler_libraries(level: Level, folder: Path) -> None:
+    """Make what the linker finds under -lstdc++ and -lgcc_s, and the shim for what glibc lacks there."""
+    for library in ("libstdc++.so.6", "libgcc_s.so.1"):
+        make_stub(library, level, folder)
+    shim = folder / "shim.o"
+    subprocess.run(["gcc", "-c", "-O2", "-fPIC", "-fvisibility=hidden", "-o", shim, SHIM], check=True)
+    subprocess.run(["ar", "rcs", folder / "libshim.a", shim], check=True)
+    newer = (path_of("libstdc++.a"), f"{folder}/libshim.a")
+    write_linker_script(folder, "libstdc++.so", f"{folder}/libstdc++.so.6", *newer)
+    write_linker_script(folder, "libgcc_s.so", f"{folder}/libgcc_s.so.1", path_of("libgcc.a"))
+
+
+def make_system_libraries(level: Level, folder: Path) -> None:
+    """Make what the linker finds under -lm and -lc."""
+    make_glibc(level, folder)
     late = " ".join(f"{folder}/{name}" for name in ("libpthread.so.0", "libdl.so.2", "librt.so.1"))
-    scripts = {
-        "libstdc++.so": f"{folder}/libstdc++.so.6 {newer}",
-        "libgcc_s.so": f"{folder}/libgcc_s.so.1 {path_of('libgcc.a')}",
-        "libm.so": f"{folder}/libm.so.6",
-        "libc.so": f"{folder}/libc.so.6 {path_of('libc_nonshared.a')} {folder}/libshim.a AS_NEEDED({late})",
-    }
-    for name, files in scripts.items():
-        (folder / name).write_text(f"INPUT({files})\n")
+    static = (path_of("libc_nonshared.a"), f"{folder}/libshim.a")
+    write_linker_script(folder, "libm.so", f"{folder}/libm.so.6")
+    write_linker_script(folder, "libc.so", f"{folder}/libc.so.6", *static, f"AS_NEEDED({late})")
 
 
 def main() -> None:
@@ -158,13 +169,8 @@ def main() -> None:
     options = parser.parse_args()
     folder, level = options.folder.resolve(), LEVELS[options.level]
     folder.mkdir(parents=True, exist_ok=True)
-    make_glibc(level, folder)
-    for library in ("libstdc++.so.6", "libgcc_s.so.1"):
-        make_stub(library, level, folder)
-    shim = folder / "shim.o"
-    subprocess.run(["gcc", "-c", "-O2", "-fPIC", "-fvisibility=hidden", "-o", shim, SHIM], check=True)
-    subprocess.run(["ar", "rcs", folder / "libshim.a", shim], check=True)
-    write_linker_scripts(folder)
+    make_compiler_libraries(level, folder)
+    make_system_libraries(level, folder)
 
 
 if __name__ == "__main__":

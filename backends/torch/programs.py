@@ -169,10 +169,12 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
             return dict(safetensors.load_file(str(path)))
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("safetensors")
+        help = "save `module.state_dict()` with safetensors or `torch.save`"
         raise BuildError(
             f"the weights `{path}` do not load: {telling_line(error)}",
             code="model-load",
-            help="save `module.state_dict()` with safetensors or `torch.save`",
+            help="pip install hami-core[torch]" if is_missing else help,
         ) from error
 
 

@@ -10,14 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
-import numpy as np
-import numpy.typing as npt
-import pyclipper
-
 import hami
-from hami.backends.image.picture import as_picture
-from hami.backends.image.tensor import planes, tables
+
+try:
+    import cv2
+    import numpy as np
+    import numpy.typing as npt
+    import pyclipper
+
+    from hami.backends.image.picture import as_picture
+    from hami.backends.image.tensor import planes, tables
+except ImportError as error:
+    raise hami.ConfigError(
+        f"the text detector cannot be loaded: {error}",
+        code="family-missing",
+        help="pip install hami-core[ocr]",
+    ) from error
 
 Array = npt.NDArray[Any]
 

@@ -51,7 +51,7 @@ def write_project(name: str, into: Path) -> Path:
 
 def _names(name: str) -> tuple[str, str]:
     """Return the class `GaussianBlur` and the file's stem `gaussian_blur` for either of them."""
-    from ..plugins import find
+    from ..plugins import known_names
 
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", name):
         message = f"`{name}` is no name of a C++ class"
@@ -59,7 +59,7 @@ def _names(name: str) -> tuple[str, str]:
             message, code="cli-backend-name", where="hami new-backend", help="use letters, digits and `_`"
         )
     class_name = "".join(part[0].upper() + part[1:] for part in name.split("_"))
-    if find(class_name) is not None:
+    if class_name in known_names():
         message = f"there is a backend `{class_name}` already"
         raise ConfigError(
             message, code="cli-backend-name", where="hami new-backend", help="choose another name"

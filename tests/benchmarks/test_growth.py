@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_a_plot_is_one_small_file_that_depends_on_the_rows_only(tmp_path: Path) 
 
     assert first == second
     assert b"nodes in a chain" in first and len(first) < 150_000
+
+
+def test_plots_without_matplotlib_are_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["growth.py", "--plot", str(tmp_path)])
+
+    with pytest.raises(SystemExit):
+        growth.main()
+
+    printed = capsys.readouterr()
+    assert "pip install hami-core[bench]" in printed.err
+    assert printed.out == ""
 
 
 @pytest.mark.timeout(200)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from types import ModuleType
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-from example_files import backends_of
+from example_files import EXAMPLES, backends_of
 
+import hami
 from hami.instances import instantiate
 
 
@@ -158,3 +161,14 @@ def test_an_empty_map_gives_no_lines_and_leaves_no_page_behind(detector: ModuleT
     instantiate(detector.TextBoxes, {}, {}).forward([item])
 
     assert item["result"] == [] and "page" not in item
+
+
+@pytest.mark.parametrize("package", ["pyclipper", "cv2"])
+def test_without_a_package_the_error_names_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(hami.ConfigError) as caught:
+        runpy.run_path(str(EXAMPLES / "01_ocr" / "detector.py"))
+
+    assert package in str(caught.value)
+    assert caught.value.help == "pip install hami-core[ocr]"

@@ -10,10 +10,10 @@ SCRIPT = """
 import sys
 try:
     import _interpreters
-    make = lambda: _interpreters.create("legacy")
+    make = lambda is_isolated: _interpreters.create("isolated" if is_isolated else "legacy")
 except ImportError:
     import _xxsubinterpreters as _interpreters
-    make = lambda: _interpreters.create(isolated=False)
+    make = lambda is_isolated: _interpreters.create(isolated=is_isolated)
 
 ASK = '''
 try:
@@ -24,7 +24,7 @@ except ImportError as error:
 if sys.argv[1] == "beside":
     import hami
     assert hami.pipe("Identity")({"data": 1})["result"] == 1
-other = make()
+other = make(sys.argv[1] == "isolated")
 (_interpreters.exec if hasattr(_interpreters, "exec") else _interpreters.run_string)(other, ASK)
 import hami
 assert hami.pipe("Identity")({"data": 2})["result"] == 2
@@ -45,3 +45,12 @@ def test_before_the_main_interpreter_has_it() -> None:
 
 def test_beside_the_main_interpreter() -> None:
     assert "in the main interpreter alone" in ask("beside")
+
+
+def test_one_with_a_lock_of_its_own() -> None:
+    """From Python 3.12 on the interpreter itself says so, before it runs the core."""
+    printed = ask("isolated")
+
+    assert (
+        "in the main interpreter alone" in printed or "does not support loading in subinterpreters" in printed
+    )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import only_core
 import plugin_builds
 import pytest
 from command_line import assert_refused, run
@@ -75,6 +76,15 @@ def test_a_name_that_is_none_in_cpp_is_refused(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["Identity", "identity", "DecodeImage"])
 def test_a_name_that_is_taken_is_refused(name: str, tmp_path: Path) -> None:
     assert_refused(run("new-backend", name, "--into", str(tmp_path)), "cli-backend-name", "already")
+
+
+def test_a_name_of_a_family_is_taken_also_where_the_family_is_not_installed(tmp_path: Path) -> None:
+    code = "from hami.cli import app; app(['new-backend', 'DecodeImage'])"
+    done = only_core.run(code, tmp_path)
+
+    assert done.returncode == 2
+    assert "there is a backend `DecodeImage` already" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -256,6 +257,19 @@ def test_weights_of_another_class_are_refused(open_pipe: Any, tmp_path: Path) ->
         open_pipe(
             module="engine_modules:Counted", weights=str(tmp_path / "weights.pt"), inputs=["x:float32[-1x8]"]
         )
+
+
+def test_weights_that_need_safetensors_name_the_extra_where_it_is_missing(
+    open_pipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weights.safetensors").write_bytes(b"")
+    monkeypatch.delitem(sys.modules, "safetensors.torch", raising=False)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+
+    with pytest.raises(BuildError, match="safetensors") as caught:
+        open_pipe(module="engine_modules:Counted", weights=str(tmp_path / "weights.safetensors"))
+
+    assert caught.value.help == "pip install hami-core[torch]"
 
 
 def test_all_instances_of_a_pipeline_run_the_same_weights(open_pipe: Any) -> None:
