@@ -103,7 +103,8 @@ class GpuProfiler:
     def __init__(self, torch: Any) -> None:
         activity = torch.profiler.ProfilerActivity
         # The marker is work of the CPU, of which only that of this thread is recorded.
-        self._profile = torch.profiler.profile(activities=[activity.CPU, activity.CUDA])
+        # One cycle: there is nothing to clear, and without this torch warns that it would be.
+        self._profile = torch.profiler.profile(activities=[activity.CPU, activity.CUDA], acc_events=True)
         self._thread = threading.get_ident()
         self._profile.start()
         before = time.monotonic_ns()
