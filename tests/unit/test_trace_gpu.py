@@ -199,7 +199,7 @@ class FakeProfile:
 
     exported: ClassVar[dict[str, Any]] = {"traceEvents": []}
 
-    def __init__(self, activities: list[str]) -> None:
+    def __init__(self, activities: list[str], *, acc_events: bool) -> None:
         self.activities = activities
         self.calls: list[str] = []
 
