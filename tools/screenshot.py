@@ -14,22 +14,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import uvicorn
-from fastapi import FastAPI, Request
+import uvloop
 from playwright.sync_api import Page, sync_playwright
 
 import hami
-from hami.serve.metrics import HttpMetrics
-from hami.serve.metrics import router as metrics_router
-from hami.serve.ui import router as ui_router
+from hami.serve import Service, Settings
+from hami.serve.server import Server
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "ui.png"
 CHROMIUM = "/usr/bin/chromium"
+NAME = "Read a page"
 MEAN_RATE = 45.0
 SEED = 7
 
@@ -47,15 +44,6 @@ GRAPH = {
         "map": "orient[result:data],table[result:table],text[result:text]",
     },
 }
-
-
-@dataclass
-class Demo:
-    """What the routers see of a service."""
-
-    pipe: hami.Pipeline
-    name: str = "Read a page"
-    settings: Any = field(default_factory=lambda: SimpleNamespace(show_errors=True))
 
 
 def register_backends() -> None:
@@ -121,33 +109,20 @@ class Traffic:
             self._stop.wait(chance.expovariate(MEAN_RATE / 2.2 * wave))
 
 
-def app_of(demo: Demo) -> FastAPI:
-    """Return an app with the page, the metrics, and the one route that the form needs."""
-    app = FastAPI()
-    app.add_middleware(HttpMetrics)
-    app.include_router(ui_router(demo))
-    app.include_router(metrics_router(demo))
-
-    @app.post("/v1/pipeline")
-    async def pipeline(request: Request) -> Any:
-        answer = await demo.pipe.acall(await request.json())
-        return answer["result"]
-
-    return app
-
-
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """Serve on a free port of this machine."""
+def serving(pipe: hami.Pipeline) -> Iterator[str]:
+    """Serve a pipeline on a free port of this machine."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
+    server = Server(Service(pipe, NAME, Settings(show_errors=True)), lambda address: None)
+    loop = uvloop.new_event_loop()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listener])))
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        loop.call_soon_threadsafe(server.stop)
         thread.join()
+        loop.close()
 
 
 def take(page: Page, address: str, seconds: float, out: Path) -> None:
@@ -173,8 +148,8 @@ def main() -> None:
     register_backends()
     with (
         hami.pipe(GRAPH) as pipe,
+        serving(pipe) as address,
         Traffic(pipe),
-        serving(app_of(Demo(pipe))) as address,
         sync_playwright() as driver,
     ):
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
