@@ -96,6 +96,15 @@ def test_nanoseconds_survive_small_times() -> None:
     assert (work.device, work.stream, work.correlation) == (0, 7, None)
 
 
+def test_of_several_markers_the_last_one_counts() -> None:
+    later = {**marker(), "ts": BASE_US + 500}
+    work = {"ph": "X", "cat": "kernel", "name": "k", "ts": BASE_US + 502, "dur": 1.0, "pid": 0, "tid": 7}
+
+    [found] = GpuProfile.of({"traceEvents": [later, work, marker()]}, MARKED_NS).work
+
+    assert abs(found.begin - (MARKED_NS + 1_000)) <= 250
+
+
 def test_a_profile_without_the_marker_is_refused() -> None:
     with pytest.raises(RequestError, match=r"no event `hami.trace.clock`") as caught:
         GpuProfile.of({"traceEvents": []}, 0)

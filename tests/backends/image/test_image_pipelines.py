@@ -26,7 +26,7 @@ def test_decode_resize_to_tensor_is_one_expression() -> None:
 
 
 def test_the_expression_of_the_readme_runs() -> None:
-    (expression,) = re.findall(r"```text\n(S\[.*?\])\n```", README.read_text(encoding="utf-8"))
+    (expression,) = re.findall(r"```hami\n(S\[.*?\])\n```", README.read_text(encoding="utf-8"))
 
     with hami.pipe(expression) as pipe:
         tensor = pipe({"data": GOOD})["result"]

@@ -34,7 +34,7 @@ def test_decode_resize_softmax_is_one_expression(device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_expressions_of_the_readme_run(device: str) -> None:
     text = README.read_text(encoding="utf-8")
-    expressions = re.findall(r"```text\n((?:S|With)\[.*?\])\n```", text, re.DOTALL)
+    expressions = re.findall(r"```hami\n((?:S|With)\[.*?\])\n```", text, re.DOTALL)
     assert expressions
 
     for expression in expressions:
