@@ -77,6 +77,11 @@ def _from_the_outside(plan: Plan, owners: dict[int, int]) -> list[int]:
 
 def _move(layout: RegionLayout, x: float, y: float) -> None:
     layout.x, layout.y = x, y
+    _shift(layout, x, y)
+
+
+def _shift(layout: RegionLayout, x: float, y: float) -> None:
+    """Shift what lies in a region, whose own place stays."""
     for box in layout.all_boxes():
         box.x += x
         box.y += y
@@ -278,13 +283,7 @@ class _Region:
         layout = self.layout
         if layout.owner is None:
             return
-        for box in layout.all_boxes():
-            box.x += REGION_PADDING_PX
-            box.column_x += REGION_PADDING_PX
-            box.column_end += REGION_PADDING_PX
-            box.y += REGION_PADDING_PX
-        for row in layout.rows:
-            row.move(REGION_PADDING_PX)
+        _shift(layout, REGION_PADDING_PX, REGION_PADDING_PX)
         layout.width = max(layout.width + 2 * REGION_PADDING_PX, self.style.frame_width)
         layout.height += 2 * REGION_PADDING_PX
 
