@@ -117,8 +117,8 @@ void define_socket_reply(py::module_& module) {
            py::arg("socket"), py::arg("form"), py::arg("head"))
       .def("claim", method(&SocketReply::claim))
       .def_property_readonly("is_sent", method(&SocketReply::is_sent))
-      .def_property_readonly("rest",
-                             [](const SocketReply& reply) { return py::bytes(reply.rest()); });
+      .def_property_readonly(
+          "rest", [](py::handle self) { return py::bytes(made<SocketReply>(self).rest()); });
 }
 
 }  // namespace hami::bind
