@@ -226,15 +226,13 @@ class Pipeline(_core.Pipeline):
         answers: _core.AnswerQueue,
         *,
         node: str | None = None,
-        reply: _core.SocketReply | None = None,
     ) -> _core.Request:
         """Start one dict, and call `on_done(error)` through a queue of answers once it has ended.
 
-        Raises QueueFull, RequestError or Closed at once. `node`: as in `submit`. `reply` may be written into
-        its connection before; the dict is not filled then.
+        Raises QueueFull, RequestError or Closed at once. `node`: as in `submit`.
         """
         _refuse_event(request)
-        return self._submit(request, on_done, False, node, answers, reply)
+        return self._submit(request, on_done, False, node, answers)
 
     def ports(self) -> dict[str, NodePorts]:
         """Return what each node takes and gives, by its name, in the order of the graph."""

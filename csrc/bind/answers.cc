@@ -80,7 +80,7 @@ std::vector<Ref<Request>> AnswerQueue::take() {
 void AnswerQueue::deliver() {
   drain_released();
   for (const Ref<Request>& request : take()) {
-    static_cast<AnswerCallback&>(*request->completion).deliver(*request);
+    static_cast<QueuedAnswer&>(*request->completion).deliver(*request);
   }
 }
 
@@ -92,11 +92,21 @@ void AnswerQueue::close() {
   deliver();
 }
 
+PyObject* failure_object(const std::exception_ptr& error) noexcept {
+  PyObject* made = exception_object(error, {});
+  // When it cannot be made, whatever kept it from being made is the answer: there must be one.
+  return made == nullptr ? take_exception() : made;
+}
+
+PyObject* failure_object(const Request& request, const std::exception_ptr& error) noexcept {
+  PyObject* made = exception_object(error, request.site);
+  if (made == nullptr) made = take_exception();
+  if (request.error != nullptr) report_failure(made, request.site);
+  return made;
+}
+
 void AnswerCallback::on_answered(Request& request) noexcept {
-  if (reply_ != nullptr) reply_->send(request);
-  // Of an answer that its client has already the loop need not hear at once.
-  const bool is_urgent = reply_ == nullptr || !reply_->is_sent() || !reply_->rest().empty();
-  if (queue_ != nullptr && queue_->push(request, is_urgent)) return;
+  if (queue_ != nullptr && queue_->push(request, true)) return;
   const GilAcquire gil;
   deliver(request);
 }
@@ -104,16 +114,9 @@ void AnswerCallback::on_answered(Request& request) noexcept {
 void AnswerCallback::deliver(Request& request) noexcept {
   const TimePoint begin = request.trace_time();
   std::exception_ptr failure = request.error;
-  if (reply_ != nullptr && reply_->is_sent()) {
-    request.output = {};
-  } else if (failure == nullptr) {
-    failure = error_of([&] { write_output(request, dict_->get()); });
-  }
+  if (failure == nullptr) failure = error_of([&] { write_output(request, dict_->get()); });
   in_flight_->forget(dict_->get());
-  Owned error(failure == nullptr ? Py_NewRef(Py_None) : exception_object(failure, request.site));
-  // When it cannot be made, whatever kept it from being made is the answer: there must be one.
-  if (!error) error = Owned(take_exception());
-  if (request.error != nullptr) report_failure(error.get(), request.site);
+  const Owned error(failure == nullptr ? Py_NewRef(Py_None) : failure_object(request, failure));
   request.trace_return(begin);
   PyObject* const args[] = {error.get()};
   const Owned returned(call_python(on_done_->get(), args, 1));
@@ -124,7 +127,6 @@ void AnswerCallback::deliver(Request& request) noexcept {
   on_done_ = nullptr;
   in_flight_ = nullptr;
   queue_ = nullptr;
-  reply_ = nullptr;
 }
 
 void define_answer_queue(py::module_& module) {

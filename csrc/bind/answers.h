@@ -12,7 +12,6 @@
 
 #include "bind/free_threading.h"
 #include "bind/gil.h"
-#include "bind/socket_reply.h"
 #include "graph/request.h"
 
 namespace hami::bind {
@@ -29,6 +28,19 @@ class DictsInFlight {
   std::unordered_set<PyObject*> dicts_;
 };
 
+// The end of a request that the thread of an event loop must hear of.
+class QueuedAnswer : public Completion {
+ public:
+  // Called once, after the request has its answer. REQUIRES: the GIL.
+  virtual void deliver(Request& request) noexcept = 0;
+};
+
+// The exception object for a request that has failed, with what failed in the pipeline in the log;
+// the second form is for one that did not get into it. A new reference, never null. REQUIRES: the
+// GIL.
+PyObject* failure_object(const Request& request, const std::exception_ptr& error) noexcept;
+PyObject* failure_object(const std::exception_ptr& error) noexcept;
+
 // The answers for one event loop. Whoever answers a request leaves it here without the GIL, which
 // the loop holds most of the time, and wakes the loop once for all that come until it looks.
 class AnswerQueue : public std::enable_shared_from_this<AnswerQueue> {
@@ -42,7 +54,7 @@ class AnswerQueue : public std::enable_shared_from_this<AnswerQueue> {
   // Readable while there are answers.
   int descriptor() const noexcept { return descriptor_; }
   // False once closed. The loop may hear of an answer that is not `urgent` when all of its batch
-  // are there. REQUIRES: the completion of the request is an AnswerCallback.
+  // are there. REQUIRES: the completion of the request is a QueuedAnswer.
   bool push(Request& request, bool is_urgent) noexcept;
   // Calls back for all that are there, on this thread. REQUIRES: the GIL.
   void deliver();
@@ -61,28 +73,24 @@ class AnswerQueue : public std::enable_shared_from_this<AnswerQueue> {
   bool is_closed_ = false;
 };
 
-// Merges what a request gave into its dict, then calls `on_done(error)`. An answer that has been
-// written into its connection needs no dict.
-class AnswerCallback final : public Completion {
+// Merges what a request gave into its dict, then calls `on_done(error)`.
+class AnswerCallback final : public QueuedAnswer {
  public:
   // `in_flight` keeps the pipeline alive. `queue` may be null: then any thread calls back.
   AnswerCallback(std::shared_ptr<DictsInFlight> in_flight, PyObject* dict, PyObject* on_done,
-                 std::shared_ptr<AnswerQueue> queue, std::shared_ptr<SocketReply> reply)
+                 std::shared_ptr<AnswerQueue> queue)
       : in_flight_(std::move(in_flight)),
         dict_(hold(dict)),
         on_done_(hold(on_done)),
-        queue_(std::move(queue)),
-        reply_(std::move(reply)) {}
+        queue_(std::move(queue)) {}
   void on_answered(Request& request) noexcept override;
-  // REQUIRES: the GIL.
-  void deliver(Request& request) noexcept;
+  void deliver(Request& request) noexcept override;
 
  private:
   std::shared_ptr<DictsInFlight> in_flight_;
   Ref<PyHandle> dict_;
   Ref<PyHandle> on_done_;
   std::shared_ptr<AnswerQueue> queue_;
-  std::shared_ptr<SocketReply> reply_;  // may be null
 };
 
 // What Python holds of a queue: when it drops it, the queue is closed.

@@ -3,6 +3,7 @@
 
 #include "bind/build_facts.h"
 #include "bind/device_arrays_in_python.h"
+#include "bind/express_connection.h"
 #include "bind/gil.h"
 #include "bind/item_dict.h"
 #include "bind/kernels_objects.h"
@@ -47,6 +48,7 @@ PYBIND11_MODULE(_parts, module, pybind11::mod_gil_not_used()) {
   define_build_facts(module);
   define_tensor(module);
   define_pipeline(module);
+  define_express(module);
   define_kv_storage(module);
   define_reply(module);
   define_kernel_results(module);

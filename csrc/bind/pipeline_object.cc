@@ -107,8 +107,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed,
-                       const std::optional<std::string>& node, const AnswerQueueObject* queue,
-                       std::shared_ptr<SocketReply> reply) {
+                       const std::optional<std::string>& node, const AnswerQueueObject* queue) {
     check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
     std::optional<int> only_node;
@@ -117,8 +116,8 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     });
     if (error != nullptr) raise(error);
     const auto answers = queue == nullptr ? nullptr : queue->queue();
-    return RequestObject(submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers,
-                                    std::move(reply))[0]);
+    return RequestObject(
+        submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers)[0]);
   }
 
   // All of them, or an error and none; `on_done` holds one function for each.
@@ -127,7 +126,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     for (py::handle dict : held) check_is_dict(dict.ptr());
     if (held.size() != on_done.size()) throw py::value_error("one function for each dict");
     py::list objects;
-    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {}, {}, {})) {
+    for (Ref<Request>& request : submit_all(held, py::tuple(on_done), false, {}, {})) {
       objects.append(RequestObject(std::move(request)));
     }
     return objects;
@@ -217,8 +216,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
 
   std::vector<Ref<Request>> submit_all(const py::tuple& dicts, const py::tuple& on_done,
                                        bool is_streamed, std::optional<int> only_node,
-                                       const std::shared_ptr<AnswerQueue>& queue,
-                                       std::shared_ptr<SocketReply> reply) {
+                                       const std::shared_ptr<AnswerQueue>& queue) {
     const std::shared_ptr<DictsInFlight> in_flight(shared_from_this(), &in_flight_);
     auto requests = read(dicts, only_node);
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -226,7 +224,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       // A loop gets the answer through its queue anyway, and is spared two changes of threads.
       requests[i]->may_run_inline = queue != nullptr && requests[i]->deadline == TimePoint::max();
       requests[i]->completion = std::make_shared<AnswerCallback>(
-          in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue, reply);
+          in_flight, py::object(dicts[i]).ptr(), py::object(on_done[i]).ptr(), queue);
     }
     start(dicts, requests, [&] { pipeline_->submit(requests); });
     return requests;
@@ -274,7 +272,9 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     std::exception_ptr error = request.error;
     if (error == nullptr) error = error_of([&] { write_output(request, dict); });
     in_flight_.forget(dict);
-    py::object failure = error == nullptr ? py::object() : failure_of(request, error);
+    py::object failure = error == nullptr
+                             ? py::object()
+                             : py::reinterpret_steal<py::object>(failure_object(request, error));
     request.trace_return(begin);
     return failure;
   }
@@ -284,15 +284,6 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
     if (!failure) return;
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failure.ptr())), failure.ptr());
     throw py::error_already_set();
-  }
-
-  // The exception object of a failed request. What failed in the pipeline is logged.
-  static py::object failure_of(const Request& request, const std::exception_ptr& error) {
-    PyObject* made = exception_object(error, request.site);
-    // When it cannot be made, whatever kept it from being made is the answer.
-    if (made == nullptr) made = take_exception();
-    if (request.error != nullptr) report_failure(made, request.site);
-    return py::reinterpret_steal<py::object>(made);
   }
 
   static thread_local TimePoint last_sleep;  // of this thread, for an answer
@@ -351,7 +342,6 @@ void define_pipeline(py::module_& module) {
   ForkGuard::watch();
   define_request(module);
   define_answer_queue(module);
-  define_socket_reply(module);
   const auto set_call = [](PyHeapTypeObject* type) { type->ht_type.tp_call = call_pipeline; };
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
       module, "Pipeline", py::custom_type_setup(set_call), "A running plan.")
@@ -359,8 +349,7 @@ void define_pipeline(py::module_& module) {
       .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
       .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false, py::arg("node") = py::none(),
-           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr),
-           py::arg("reply") = std::shared_ptr<SocketReply>())
+           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr))
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <new>
 
 #include "bind/errors.h"
-#include "bind/method.h"
+#include "core/spin.h"
 #include "graph/pipeline.h"
 
 namespace py = pybind11;
@@ -25,7 +26,7 @@ int duplicate(int descriptor) {
   throw py::error_already_set();
 }
 
-iovec part_of(const void* data, size_t size) { return {const_cast<void*>(data), size}; }
+iovec part_of(std::string_view bytes) { return {const_cast<char*>(bytes.data()), bytes.size()}; }
 
 // The bytes of `parts` behind the first `num_sent`.
 std::string bytes_behind(std::span<const iovec> parts, size_t num_sent) {
@@ -65,21 +66,43 @@ void ReplySocket::close() noexcept {
   descriptor_ = -1;
 }
 
-bool SocketReply::fits(const Tensor& result) const noexcept {
-  return result.device().is_cpu() && result.is_contiguous() && result.dtype() == form_->dtype &&
-         result.shape() == form_->shape;
+std::optional<std::string_view> ReplyForm::elements_of(const Request& request) const noexcept {
+  const Value* const result = request.output.find(keys::result);
+  if (result == nullptr) return {};
+  if (!array) {
+    if (!result->is(Value::Kind::kBytes)) return {};
+    return result->as_text();
+  }
+  if (!result->is(Value::Kind::kTensor)) return {};
+  const Tensor& tensor = result->as_tensor();
+  if (!tensor.device().is_cpu() || !tensor.is_contiguous() || tensor.dtype() != array->dtype ||
+      tensor.shape() != array->shape) {
+    return {};
+  }
+  return std::string_view(tensor.data_as<char>(), tensor.size_bytes());
+}
+
+void SocketReply::send_unless_busy(const Request& request) noexcept {
+  if (!may_have_a_full_batch(request)) send(request);
 }
 
 void SocketReply::send(const Request& request) noexcept {
-  if (request.error != nullptr || may_have_a_full_batch(request)) return;
-  const Value* const result = request.output.find(keys::result);
-  if (result == nullptr || !result->is(Value::Kind::kTensor) || !fits(result->as_tensor())) return;
+  if (request.error != nullptr) return;
+  const auto elements = form_->elements_of(request);
+  if (!elements) return;
   State expected = kOpen;
   if (!state_.compare_exchange_strong(expected, kSending, std::memory_order_acq_rel)) return;
-  const Tensor& tensor = result->as_tensor();
-  std::array parts{part_of(head_.data(), head_.size()),
-                   part_of(form_->text.data(), form_->text.size()),
-                   part_of(tensor.data(), tensor.size_bytes())};
+  num_body_bytes_ = form_->text.size() + elements->size();
+  char length[64];
+  const int size =
+      std::snprintf(length, sizeof length, "\r\ncontent-length: %zu\r\n\r\n", num_body_bytes_);
+  std::array parts{part_of(*common_),
+                   part_of(form_->headers),
+                   part_of("x-request-id: "),
+                   part_of(id_),
+                   part_of({length, static_cast<size_t>(size)}),
+                   part_of(form_->text),
+                   part_of(*elements)};
   const size_t num_sent = socket_->send(parts);
   try {
     rest_ = bytes_behind(parts, num_sent);
@@ -89,36 +112,39 @@ void SocketReply::send(const Request& request) noexcept {
   state_.store(kSent, std::memory_order_release);
 }
 
-bool SocketReply::claim() noexcept {
-  State expected = kOpen;
-  return state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel) ||
-         expected == kClaimed;
+bool SocketReply::is_sent_soon() const noexcept {
+  // The client may be faster with its next request than the thread that writes with coming back.
+  constexpr int kMostLooks = 2000;
+  for (int i = 0; i < kMostLooks && state_.load(std::memory_order_acquire) == kSending; ++i) {
+    Spin::relax();
+  }
+  return is_sent();
 }
 
-void define_socket_reply(py::module_& module) {
-  py::class_<ReplySocket, std::shared_ptr<ReplySocket>>(
-      module, "ReplySocket", "A connection's socket, for threads that answer.")
-      .def(py::init<int>(), py::arg("fileno"))
-      .def("close", method(&ReplySocket::close));
-  py::class_<ReplyForm, std::shared_ptr<ReplyForm>>(
-      module, "ReplyForm", "What answers with arrays of one type and shape have in common.")
-      .def(py::init([](const py::bytes& text, const std::string& dtype, Shape shape) {
-             const auto found = DType::find(dtype);
-             if (!found) throw py::value_error("no such type of elements");
-             return std::make_shared<ReplyForm>(text, *found, std::move(shape));
+bool SocketReply::claim() noexcept {
+  State expected = kOpen;
+  return state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel);
+}
+
+ReplyForm::Array array_of(const std::string& dtype, Shape shape) {
+  const auto found = DType::find(dtype);
+  if (!found) throw py::value_error("no such type of elements");
+  return {*found, std::move(shape)};
+}
+
+void define_reply_form(py::module_& module) {
+  py::class_<ReplyForm, std::shared_ptr<ReplyForm>>(module, "ReplyForm",
+                                                    "What answers of one kind have in common.")
+      .def(py::init([](std::string headers, std::string text,
+                       const std::optional<std::string>& dtype, Shape shape) {
+             auto form = std::make_shared<ReplyForm>();
+             form->headers = std::move(headers);
+             form->text = std::move(text);
+             if (dtype) form->array = array_of(*dtype, std::move(shape));
+             return form;
            }),
-           py::arg("text"), py::arg("dtype"), py::arg("shape"));
-  py::class_<SocketReply, std::shared_ptr<SocketReply>>(
-      module, "SocketReply", "An answer that the thread which has it may write.")
-      .def(py::init([](std::shared_ptr<ReplySocket> socket, std::shared_ptr<ReplyForm> form,
-                       const py::bytes& head) {
-             return std::make_shared<SocketReply>(std::move(socket), std::move(form), head);
-           }),
-           py::arg("socket"), py::arg("form"), py::arg("head"))
-      .def("claim", method(&SocketReply::claim))
-      .def_property_readonly("is_sent", method(&SocketReply::is_sent))
-      .def_property_readonly(
-          "rest", [](py::handle self) { return py::bytes(made<SocketReply>(self).rest()); });
+           py::arg("headers"), py::arg("text") = "", py::arg("dtype") = py::none(),
+           py::arg("shape") = Shape());
 }
 
 }  // namespace hami::bind

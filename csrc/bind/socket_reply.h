@@ -1,6 +1,6 @@
 // `SocketReply`: the answer to one HTTP request, written into its connection by the thread that has
-// it, so that the event loop reads the next requests meanwhile. The loop makes it beforehand; what
-// does not fit what was made, and what the socket does not take at once, is left to the loop.
+// it, so that the event loop reads the next requests meanwhile. What is not of the expected form is
+// left to the loop, and so is what the socket does not take at once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -38,41 +38,63 @@ class ReplySocket {
   int descriptor_;
 };
 
-// What answers have in common that hold one array of this type and shape.
+// What answers of one kind have in common: their result is one array of this type and shape, or
+// bytes.
 struct ReplyForm {
-  std::string text;  // goes before the elements
-  DType dtype;
-  Shape shape;
+  struct Array {
+    DType dtype;
+    Shape shape;
+  };
+
+  std::string headers;  // with their line ends, but without the length
+  std::string text;     // goes before the elements
+  std::optional<Array> array;
+
+  // The bytes behind the text; nothing when the result is of another form.
+  std::optional<std::string_view> elements_of(const Request& request) const noexcept;
 };
 
 class SocketReply {
  public:
-  // `head` is everything up to the body, which is the form's text and the elements of `result`.
-  SocketReply(std::shared_ptr<ReplySocket> socket, std::shared_ptr<const ReplyForm> form,
-              std::string head)
-      : socket_(std::move(socket)), form_(std::move(form)), head_(std::move(head)) {}
+  // `common` are the status line and the headers of all answers, with their line ends.
+  SocketReply(std::shared_ptr<ReplySocket> socket, std::shared_ptr<const std::string> common,
+              std::shared_ptr<const ReplyForm> form, std::string id)
+      : socket_(std::move(socket)),
+        common_(std::move(common)),
+        form_(std::move(form)),
+        id_(std::move(id)) {}
 
-  // On the thread that has the answer: writes it, unless it is of another form, the loop has
-  // claimed it, or a full batch may be waiting for this thread.
+  // On the thread that has the answer: sends it, unless a full batch may be waiting for this
+  // thread.
+  void send_unless_busy(const Request& request) noexcept;
+  // Writes the answer, unless it is an error, it is of another form, or it has been claimed.
   void send(const Request& request) noexcept;
-  // The loop will answer itself. False: the answer has been written, or is being written.
+  // There will be another answer. False: this one has been written, or is being written.
   bool claim() noexcept;
   // It has been written, but for the `rest`.
   bool is_sent() const noexcept { return state_.load(std::memory_order_acquire) == kSent; }
+  // The same; waits for the moment that a thread needs which is writing it now.
+  bool is_sent_soon() const noexcept;
   // What the socket did not take. REQUIRES: is_sent().
   const std::string& rest() const noexcept { return rest_; }
+  // REQUIRES: is_sent().
+  size_t num_body_bytes() const noexcept { return num_body_bytes_; }
+  const std::string& id() const noexcept { return id_; }
 
  private:
-  bool fits(const Tensor& result) const noexcept;
-
   enum State { kOpen, kClaimed, kSending, kSent };
   const std::shared_ptr<ReplySocket> socket_;
+  const std::shared_ptr<const std::string> common_;
   const std::shared_ptr<const ReplyForm> form_;
-  const std::string head_;
+  const std::string id_;
+  size_t num_body_bytes_ = 0;
   std::string rest_;
   std::atomic<State> state_{kOpen};
 };
 
-void define_socket_reply(pybind11::module_& module);
+// Throws the Python error ValueError where no type of elements has that name.
+ReplyForm::Array array_of(const std::string& dtype, Shape shape);
+
+void define_reply_form(pybind11::module_& module);
 
 }  // namespace hami::bind

@@ -42,13 +42,15 @@ class Spin {
     return has_come;
   }
 
+  // What a thread does between two looks: the processor may do less meanwhile.
+  static void relax() noexcept;
+
  private:
   static constexpr int kLooksPerClock = 32;
 
   // How long to look; zero where all processors that may spin do, or where it has not paid lately.
   Duration begin() noexcept;
   void end(bool has_come) noexcept;
-  static void relax() noexcept;
 
   const Duration limit_;
   // Rises with each success and falls with each failure.

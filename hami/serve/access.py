@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hmac
-import logging
-import os
 import random
 import re
 import time
 
-import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import error_response
+from .log_lines import log_request
 from .refusal import ServeError
 from .service import Service
 
@@ -21,7 +19,6 @@ HEALTH_PATHS = frozenset({"/v2/health/live", "/v2/health/ready", "/health"})
 # A browser loads the page before it can send a token.
 _PAGE, _FILES_OF_PAGE = "/ui", "/ui/static/"
 
-_logger = logging.getLogger("hami.access")
 _GOOD_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -41,22 +38,6 @@ def given_id(header: bytes | None) -> bytes | None:
 def new_id() -> bytes:
     """Return an id for a request without one: a name, not a secret."""
     return b"%016x" % random.getrandbits(64)
-
-
-def log_request(method: str, path: str, status: int, num_bytes: int, seconds: float, id: bytes) -> None:
-    """Write the line of one request; `path` is without percent signs."""
-    if not _logger.isEnabledFor(logging.INFO):
-        return
-    line = {
-        "method": method,
-        "path": path,
-        "status": status,
-        "bytes": num_bytes,
-        "ms": round(seconds * 1000, 3),
-        "request_id": id.decode(),
-        "pid": os.getpid(),
-    }
-    _logger.info("%s", orjson.dumps(line).decode())
 
 
 class AccessLog:

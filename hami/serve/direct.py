@@ -2,8 +2,8 @@
 
 Programs send the same head again and again. One that the parser has taken, of a request that needs nothing
 but its body, is kept, and a request that arrives whole under it begins with a look into a dict. Everything
-else goes the long way, through the parser and the application, which answers alike. All of it belongs to the
-event loop.
+else goes the long way, through the parser and the application, which answers alike. What has proved to be
+regular goes the express way (`express.py`). All of it belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from .. import _core
 from ..answers import answers_of
-from .access import Admission, given_id, log_request, new_id
-from .answer import Answer
+from .access import Admission, given_id, new_id
 from .errors import error_response
+from .express import End, Express, Known, Learn
 from .limits import late_answer
+from .log_lines import log_request
 from .service import Service
 
 _MAX_HEADS = 512
@@ -29,27 +31,13 @@ _END_OF_HEAD = b"\r\n\r\n"
 # A request with one of these wants more than an answer to its body.
 _LONG_WAY = frozenset({b"connection", b"content-encoding", b"expect", b"transfer-encoding", b"upgrade"})
 
-End = Callable[[dict[str, Any]], Answer]
-
-
-class KnownForm(NamedTuple):
-    """What is known of an answer before it is there, if its array has the form of those before.
-
-    Whoever has it can then write it without Python: `headers` with their line ends, and a body of
-    `num_body_bytes`.
-    """
-
-    headers: bytes
-    num_body_bytes: int
-    form: _core.ReplyForm
-
 
 class Begun(NamedTuple):
-    """The dict for the pipeline, what makes the answer of it, and what is known of that."""
+    """The dict for the pipeline, what makes the answer of it, and what tells what such requests are like."""
 
     keys: dict[str, Any]
     end: End
-    known: KnownForm | None = None
+    learn: Learn | None = None
 
 
 Begin = Callable[[bytes], Begun | None]
@@ -68,14 +56,17 @@ class Call(NamedTuple):
     prepare: Callable[[Mapping[bytes, bytes]], Begin | None]
 
 
-class Head(NamedTuple):
-    """What is known of every request with one head."""
+@dataclass
+class Head:
+    """What is known of every request with the head `text`."""
 
+    text: bytes
     call: Call
     path: str
     begin: Begin
     num_body_bytes: int
     request_id: bytes | None
+    express: Express | None = None
 
 
 class Connection(Protocol):
@@ -83,14 +74,11 @@ class Connection(Protocol):
 
     exchange: Exchange | None
 
-    def common_headers(self) -> bytes:
-        """Return the lines that every answer has."""
+    def begin_express(self, head: Head, express: Express, data: bytes) -> bool:
+        """Send a request the express way if it can go there."""
 
     def send_answer(self, data: bytes) -> None:
         """Send a whole answer, or what is left of it, and be free for the next request."""
-
-    def reply_socket(self) -> _core.ReplySocket | None:
-        """Return where others may write the next answer; None: only the connection itself may."""
 
 
 class DirectRequests:
@@ -104,6 +92,12 @@ class DirectRequests:
         self._running: dict[Exchange, float] = {}  # with the end of their time, the earliest first
         self._timer: asyncio.TimerHandle | None = None
         self._answers: _core.AnswerQueue | None = None
+        self.common_headers = b""
+
+    def set_common_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set what every answer has from now on."""
+        self.common_headers = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self.service.express.set_common_headers(self.common_headers)
 
     # --- heads ---
 
@@ -113,6 +107,8 @@ class DirectRequests:
         head = self._heads.get(data[:size])
         if head is None or len(data) - size != head.num_body_bytes or self.service.is_draining:
             return False
+        if head.express is not None and connection.begin_express(head, head.express, data):
+            return True
         return Exchange(self, head, connection).begin(data[size:])
 
     def learn(self, data: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
@@ -137,7 +133,28 @@ class DirectRequests:
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()  # those in use come back with their next request
         id = given_id(first.get(b"x-request-id"))
-        self._heads[text] = Head(call, target.decode(), begin, int(length), id)
+        self._heads[text] = Head(text, call, target.decode(), begin, int(length), id)
+
+    def learn_express(self, head: Head, known: Known) -> None:
+        """Let requests of which that is known go the express way."""
+        if head.express is not None and head.express.known is known:
+            return
+        service, beginning = self.service, head.text + known.text
+        form = _core.ExpressForm(
+            pipeline=service.pipe,
+            keys=known.keys,
+            keys_of=known.keys_of,
+            node=head.call.node,
+            beginning=beginning,
+            num_bytes=len(head.text) + head.num_body_bytes,
+            dtype=known.dtype,
+            shape=known.shape,
+            reply=known.reply,
+            id=head.request_id or b"",
+            seconds=service.http_counts.tally("POST", head.call.route, "200"),
+            path=head.path,
+        )
+        head.express = Express(known, form)
 
     # --- what runs ---
 
@@ -146,6 +163,10 @@ class DirectRequests:
         self.service.begin()
         self.service.http_counts.begin()
         self._running[exchange] = exchange.start_s + self.service.settings.timeout_s
+        self.keep_time()
+
+    def keep_time(self) -> None:
+        """See to it that whatever runs now ends in time."""
         if self._timer is None:
             self._set_timer(self.service.settings.timeout_s)
 
@@ -169,30 +190,37 @@ class DirectRequests:
 
     def _on_time(self) -> None:
         self._timer = None
-        now = time.perf_counter()
-        late = []
-        for exchange, end_s in self._running.items():
-            if end_s > now:
-                self._set_timer(end_s - now)
-                break
-            late.append(exchange)
-        for exchange in late:
+        now, timeout_s = time.perf_counter(), self.service.settings.timeout_s
+        for exchange in [exchange for exchange, end_s in self._running.items() if end_s <= now]:
             exchange.fail(late_answer(self.service.settings))
+        for connection in self.service.express.begun_before(now - timeout_s):
+            connection.fail_express(late_answer(self.service.settings))
+        oldest_s = self.service.express.oldest_start_s
+        ends_s = [] if oldest_s is None else [oldest_s + timeout_s]
+        ends_s += list(self._running.values())[:1]
+        if ends_s:
+            self._set_timer(max(min(ends_s) - now, 0))
 
 
 class Exchange:
     """One request and its answer."""
 
-    __slots__ = ("_begun", "_connection", "_direct", "_reply", "_request", "head", "id", "start_s")
+    __slots__ = ("_begun", "_connection", "_direct", "_request", "head", "id", "start_s")
 
-    def __init__(self, direct: DirectRequests, head: Head, connection: Connection) -> None:
+    def __init__(
+        self,
+        direct: DirectRequests,
+        head: Head,
+        connection: Connection,
+        id: bytes | None = None,
+        start_s: float | None = None,
+    ) -> None:
         self.head = head
-        self.id = head.request_id or new_id()
-        self.start_s = time.perf_counter()
+        self.id = id or head.request_id or new_id()
+        self.start_s = time.perf_counter() if start_s is None else start_s
         self._direct = direct
         self._connection: Connection | None = connection  # None once it is over
         self._request: _core.Request | None = None
-        self._reply: _core.SocketReply | None = None
 
     def begin(self, body: bytes) -> bool:
         """Submit the request, or answer what is wrong with it; False: it must go the long way."""
@@ -207,22 +235,29 @@ class Exchange:
         self._enter()
         self._begun = begun
         direct = self._direct
-        if begun.known is not None:
-            self._prepare_reply(begun.known)
         try:
             pipe, node = direct.service.pipe, self.head.call.node
-            self._request = pipe.start(
-                begun.keys, self._on_done, direct.answers(), node=node, reply=self._reply
-            )
+            self._request = pipe.start(begun.keys, self._on_done, direct.answers(), node=node)
         except Exception as error:
             self.fail(error)
         return True
 
+    def take_over(self, error: BaseException | None, finished: dict[str, Any] | None) -> None:
+        """Answer for a request that went the express way: with the error, or from the finished dict."""
+        assert self.head.express is not None
+        self._enter()
+        known = self.head.express.known
+        self._begun = Begun(finished or {}, known.end, known.learn)
+        self._on_done(error)
+
+    def leave_express(self) -> None:
+        """Note that the client of a request on the express way has gone."""
+        self._enter()
+        self.leave()
+
     def fail(self, error: BaseException) -> None:
-        """Take the request out of the pipeline, and answer with an error, unless the answer is on its way."""
-        self._cancel()  # first: whoever has the answer may count on it
-        if self._reply is not None and not self._reply.claim():
-            return
+        """Take the request out of the pipeline, and answer with an error."""
+        self._cancel()
         response = error_response(error, self._direct.service.settings)  # which logs what is not shown
         headers = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         self._send(response.status_code, headers, bytes(response.body))
@@ -230,30 +265,8 @@ class Exchange:
     def leave(self) -> None:
         """Note that the client has gone."""
         self._connection = None
-        if self._reply is not None and not self._reply.claim():  # it has had its answer
-            self._direct.remove(self, 200, self._num_sent())
-        else:
-            self._direct.remove(self, 499, 0)
-            self._cancel()
-
-    def settle(self) -> bool:
-        """Note that the answer has been written by who had it; False: it has not."""
-        if self._reply is None or not self._reply.is_sent:
-            return False
-        self._finish(200, self._num_sent(), self._reply.rest)
-        return True
-
-    def _num_sent(self) -> int:
-        assert self._begun.known is not None
-        return self._begun.known.num_body_bytes
-
-    def _prepare_reply(self, known: KnownForm) -> None:
-        connection = self._connection
-        assert connection is not None
-        socket = connection.reply_socket()
-        if socket is not None:
-            head = _head(200, connection.common_headers(), known.headers, self.id)
-            self._reply = _core.SocketReply(socket, known.form, head)
+        self._direct.remove(self, 499, 0)
+        self._cancel()
 
     def _enter(self) -> None:
         assert self._connection is not None
@@ -261,40 +274,35 @@ class Exchange:
         self._direct.add(self)
 
     def _on_done(self, error: BaseException | None) -> None:
-        if self._connection is None or self.settle():
+        if self._connection is None:
             return
         if error is not None:
             return self.fail(error)
+        begun = self._begun
         try:
-            body, content_type, more = self._begun.end(self._begun.keys)
+            body, content_type, more = begun.end(begun.keys)
+            if begun.learn is not None and (known := begun.learn(begun.keys)) is not None:
+                self._direct.learn_express(self.head, known)
         except Exception as raised:
             return self.fail(raised)
-        self._send(200, headers_of(len(body), content_type, more), body)
+        self._send(200, headers_of(content_type, more) + b"content-length: %d\r\n" % len(body), body)
 
     def _send(self, status: int, headers: bytes, body: bytes) -> None:
-        assert self._connection is not None
-        head = _head(status, self._connection.common_headers(), headers, self.id)
-        self._finish(status, len(body), head + body)
-
-    def _finish(self, status: int, num_body_bytes: int, data: bytes) -> None:
         connection, self._connection = self._connection, None
         assert connection is not None
-        self._direct.remove(self, status, num_body_bytes)
+        self._direct.remove(self, status, len(body))
         connection.exchange = None
-        connection.send_answer(data)
+        head = (STATUS_LINE[status], self._direct.common_headers, headers, self.id)
+        connection.send_answer(b"%b%b%bx-request-id: %b\r\n\r\n" % head + body)
 
     def _cancel(self) -> None:
         if self._request is not None:
             self._request.cancel()
 
 
-def headers_of(num_bytes: int, content_type: str, more: Iterable[tuple[str, str]]) -> bytes:
-    """Return the headers of an answer with that body, with their line ends."""
-    headers = b"content-length: %d\r\ncontent-type: %b\r\n" % (num_bytes, content_type.encode())
+def headers_of(content_type: str, more: Iterable[tuple[str, str]]) -> bytes:
+    """Return the headers of an answer with their line ends, but for its length."""
+    headers = b"content-type: %b\r\n" % content_type.encode()
     for name, value in more:
         headers += f"{name.lower()}: {value}\r\n".encode()
     return headers
-
-
-def _head(status: int, common: bytes, headers: bytes, id: bytes) -> bytes:
-    return b"%b%b%bx-request-id: %b\r\n\r\n" % (STATUS_LINE[status], common, headers, id)

@@ -1,8 +1,13 @@
-"""Where a server process writes its log: to stderr, requests as one JSON object a line."""
+"""What a server process writes to its log on stderr; of each request one JSON object in a line."""
 
 from __future__ import annotations
 
 import logging
+import os
+
+import orjson
+
+_access = logging.getLogger("hami.access")
 
 
 def configure_logging(level: str, *, has_pid: bool = False) -> None:
@@ -23,3 +28,19 @@ def configure_logging(level: str, *, has_pid: bool = False) -> None:
     # It tells at INFO of every start, which the line with the address does already.
     uvicorn_level = max(logging.getLogger("uvicorn.error").level, logging.WARNING)
     logging.getLogger("uvicorn.error").setLevel(uvicorn_level)
+
+
+def log_request(method: str, path: str, status: int, num_bytes: int, seconds: float, id: bytes) -> None:
+    """Write the line of one request; `path` is without percent signs."""
+    if not _access.isEnabledFor(logging.INFO):
+        return
+    line = {
+        "method": method,
+        "path": path,
+        "status": status,
+        "bytes": num_bytes,
+        "ms": round(seconds * 1000, 3),
+        "request_id": id.decode(),
+        "pid": os.getpid(),
+    }
+    _access.info("%s", orjson.dumps(line).decode())

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .. import _core
-from .direct import DirectRequests, Exchange
+from .direct import DirectRequests, Exchange, Head
 from .errors import error_response
+from .express import Express
 from .pipelining import PatientFlow
 from .refusal import ServeError
 from .settings import Settings
@@ -44,12 +45,12 @@ class Protocol(HttpToolsProtocol):
         self.refusal: ServeError | None = None
         self.running: RequestResponseCycle | None = None  # whose answer is due
         self.exchange: Exchange | None = None  # the request that goes the direct way now
-        self.held = b""  # what came meanwhile
+        self.express: _core.ExpressConnection | None = None  # has begun one on the express way
+        self.express_head: Head | None = None  # of the last one there
+        self.held = b""  # what came while a request went either way
         self.is_encrypted = False
-        self._reply_socket: _core.ReplySocket | None = None
         self.idle_since_s = 0.0
         self.closes_after_answer = False
-        self._headers: tuple[Any, bytes] = (None, b"")
 
     # --- the connection ---
 
@@ -64,8 +65,11 @@ class Protocol(HttpToolsProtocol):
         if self.exchange is not None:
             self.exchange.leave()
             self.exchange = None
-        if self._reply_socket is not None:
-            self._reply_socket.close()
+        if self.express is not None:
+            taken = self.express.take()
+            if taken is not None:
+                self._express_exchange(*taken).leave_express()
+            self.express.close()
         super().connection_lost(exc)
         # uvicorn tells the last request that came, which may still wait for its turn.
         if self.running is not None and not self.running.response_complete:
@@ -73,13 +77,17 @@ class Protocol(HttpToolsProtocol):
             self.running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
+        if self.express is not None:
+            taken = self.express.begin(data)
+            if taken:
+                if taken > 1:
+                    self.direct.keep_time()
+                return
+            if self.express.is_running:
+                self.express.watch()
+                return self._hold(data)
         if self.exchange is not None:
-            if not self.exchange.settle():
-                self.held += data
-                self.flow.pause_reading()
-                return
-            if self.transport.is_closing():
-                return
+            return self._hold(data)
         can_be_new = not self.is_in_head and not self.is_in_body and self._open_cycle() is None
         if can_be_new and not self.flow.write_paused and self.direct.begin(data, self):
             if self.head_timer is not None:
@@ -90,6 +98,10 @@ class Protocol(HttpToolsProtocol):
         is_one = self.num_begun == num_begun + 1 and self.num_complete == num_complete + 1
         if can_be_new and is_one:
             self.direct.learn(data, self.url, self.headers)
+
+    def _hold(self, data: bytes) -> None:
+        self.held += data
+        self.flow.pause_reading()
 
     def _parse(self, data: bytes) -> None:
         was_in_head, was_in_body, num_before = self.is_in_head, self.is_in_body, self.num_begun
@@ -103,17 +115,12 @@ class Protocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         self.closes_after_answer = True
-        if self.exchange is None:
+        if self.express is not None and self.express.is_running:
+            self.express.watch()
+        elif self.exchange is None:
             super().shutdown()
 
-    # --- for an exchange ---
-
-    def common_headers(self) -> bytes:
-        """Return the lines that every answer has: those of uvicorn, which change once a second."""
-        present = self.server_state.default_headers
-        if present is not self._headers[0]:
-            self._headers = (present, b"".join(b"%b: %b\r\n" % header for header in present))
-        return self._headers[1]
+    # --- for requests on the direct and the express way ---
 
     def send_answer(self, data: bytes) -> None:
         """Send a whole answer, or what is left of it, and go on with what came meanwhile."""
@@ -129,13 +136,51 @@ class Protocol(HttpToolsProtocol):
             self.flow.resume_reading()
             self.data_received(held)
 
-    def reply_socket(self) -> _core.ReplySocket | None:
-        """Return the socket, unless there is more to do for an answer than to write it there."""
+    def begin_express(self, head: Head, express: Express, data: bytes) -> bool:
+        """Send a request the express way, unless there is more to do for an answer than to write it."""
         if self.is_encrypted or self.transport.get_write_buffer_size() > 0:
-            return None
-        if self._reply_socket is None:
-            self._reply_socket = _core.ReplySocket(self.transport.get_extra_info("socket").fileno())
-        return self._reply_socket
+            return False
+        if self.express is None:
+            fileno = self.transport.get_extra_info("socket").fileno()
+            try:
+                self.express = _core.ExpressConnection(
+                    self.direct.service.express, self.direct.answers(), fileno, self
+                )
+            except OSError:
+                return False  # there are no descriptors left for a second one
+        self.express_head = head
+        taken = self.express.begin_with(express.form, data)
+        if taken > 1:
+            self.direct.keep_time()
+        return taken > 0
+
+    def express_ended(
+        self,
+        error: BaseException | None,
+        finished: dict[str, Any] | None,
+        rest: bytes,
+        id: bytes,
+        start_s: float,
+    ) -> None:
+        """Hear of the end of a request that the core could not answer alone, or that is watched.
+
+        With `error` or `finished` there is no answer yet; `rest` is what the socket has not taken of one.
+        """
+        if error is None and finished is None:
+            self.send_answer(rest)
+        else:
+            self._express_exchange(id, start_s).take_over(error, finished)
+
+    def fail_express(self, error: BaseException) -> None:
+        """Answer a request on the express way with an error, unless its answer is on its way."""
+        assert self.express is not None
+        taken = self.express.take()
+        if taken is not None:
+            self._express_exchange(*taken).take_over(error, None)
+
+    def _express_exchange(self, id: bytes, start_s: float) -> Exchange:
+        assert self.express_head is not None
+        return Exchange(self.direct, self.express_head, self, id, start_s)
 
     # --- what the parser tells ---
 
@@ -260,8 +305,11 @@ class Protocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless the connection was used meanwhile: direct requests leave the timer as it is."""
-        left_s = self.idle_since_s + self.timeout_keep_alive - self.loop.time()
-        if self.exchange is not None or left_s > 0:
+        is_busy, since_s = self.exchange is not None, self.idle_since_s
+        if self.express is not None:
+            is_busy, since_s = is_busy or self.express.is_running, max(since_s, self.express.idle_since_s)
+        left_s = since_s + self.timeout_keep_alive - self.loop.time()
+        if is_busy or left_s > 0:
             self._set_keep_alive(max(left_s, self.timeout_keep_alive / 10))
         else:
             super().timeout_keep_alive_handler()

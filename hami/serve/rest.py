@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from .. import _core
 from ..errors import did_you_mean, quoted
 from .answer import BYTES, JSON, Answer
 from .body import read_body
-from .direct import Begin, Begun, Call
+from .direct import Begin, Begun, Call, headers_of
+from .express import Known
 from .json_values import read_json, write_json
 from .raw_route import described, raw_router
 from .refusal import ServeError
@@ -73,7 +76,7 @@ def direct_calls(service: Service) -> dict[bytes, Call]:
 
     def prepare(headers: Mapping[bytes, bytes]) -> Begin | None:
         kind = kind_of(headers.get(b"content-type", b"").decode("latin-1"))
-        return None if kind in _FORMS else lambda body: Begun(read_keys(kind, body), answer_of)
+        return None if kind in _FORMS else partial(_begin, kind)
 
     nodes = {node.name: f"/v1/nodes/{node.name}" for node in service.pipe.plan.nodes}
     calls = {
@@ -83,6 +86,16 @@ def direct_calls(service: Service) -> dict[bytes, Call]:
         path.encode(): call
         for path, call in {**calls, "/v1/pipeline": Call("/v1/pipeline", None, prepare)}.items()
     }
+
+
+def _begin(kind: str, body: bytes) -> Begun:
+    """Return what to do with a body that comes the direct way. Raises ServeError."""
+    return Begun(read_keys(kind, body), answer_of, _learn if _is_data(kind) else None)
+
+
+def _learn(finished: dict[str, Any]) -> Known | None:
+    """Return what is known of requests with bytes, once one has been answered with bytes."""
+    return _BYTES_KNOWN if isinstance(finished.get("result"), bytes) else None
 
 
 async def _run(service: Service, request: Request, node: str | None) -> Response:
@@ -96,6 +109,14 @@ async def _run(service: Service, request: Request, node: str | None) -> Response
     return answer_of(finished, request.query_params.get("output", "result")).response()
 
 
+def _is_data(kind: str) -> bool:
+    return kind != JSON and not kind.endswith("+json")
+
+
+def _keys_of(body: bytes) -> dict[str, Any]:
+    return {"data": body}
+
+
 def kind_of(content_type: str) -> str:
     """Return the content type without its parameters."""
     return content_type.partition(";")[0].strip().lower()
@@ -103,8 +124,8 @@ def kind_of(content_type: str) -> str:
 
 def read_keys(kind: str, body: bytes) -> dict[str, Any]:
     """Return the keys that a body stands for, unless it is a form. Raises ServeError."""
-    if kind != JSON and not kind.endswith("+json"):
-        return {"data": body}
+    if _is_data(kind):
+        return _keys_of(body)
     keys = read_json(body)
     if isinstance(keys, dict):
         return keys
@@ -146,3 +167,12 @@ def _read_query(request: Request) -> dict[str, Any]:
             message = f"`{name}` is `{text[:40]}`, which is no number"
             raise ServeError(message, code="serve-query", help="send a number") from None
     return keys
+
+
+_BYTES_KNOWN = Known(
+    keys=_keys_of(b""),
+    keys_of=_keys_of,
+    reply=_core.ReplyForm(headers_of(BYTES, _NO_PAGE)),
+    end=answer_of,
+    learn=_learn,
+)

@@ -74,10 +74,11 @@ class Server(uvicorn.Server):
 
     def __init__(self, service: Service, on_ready: Callable[[str], None]) -> None:
         settings = service.settings
+        self._direct = DirectRequests(service, direct_calls(service))
         super().__init__(
             uvicorn.Config(
                 create_app(service),
-                http=Protocol.of(DirectRequests(service, direct_calls(service))),
+                http=Protocol.of(self._direct),
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -93,6 +94,7 @@ class Server(uvicorn.Server):
         self.on_ready = on_ready
         self.is_ending = False
         self._draining: asyncio.Task[None] | None = None
+        self._common_headers: list[tuple[bytes, bytes]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and tell where. REQUIRES: there is one socket."""
@@ -118,6 +120,15 @@ class Server(uvicorn.Server):
         ]
         self.started = True
         self.on_ready(address_of(sockets[0], settings))
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is due ten times a second: the headers of all answers change once a second."""
+        is_over = await super().on_tick(counter)
+        headers = self.server_state.default_headers
+        if headers is not self._common_headers:
+            self._common_headers = headers
+            self._direct.set_common_headers(headers)
+        return is_over
 
     def stop(self) -> None:
         """Begin the end; on the event loop. A second call does nothing."""

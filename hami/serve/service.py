@@ -9,7 +9,9 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from .. import _core
 from ..pipeline import Pipeline, pipe
+from .log_lines import log_request
 from .metrics import HttpCounts
 from .settings import Settings
 
@@ -26,10 +28,10 @@ class Service:
         self.settings = settings or Settings()
         self.peers: Peers | None = None  # the other workers, where there are some
         self.is_draining = False
-        self.num_running = 0
-        self.http_counts = HttpCounts()
+        self._num_running = 0
         self._is_idle = asyncio.Event()
-        self._is_idle.set()
+        self.express = express = _core.ExpressDesk(_log_express, self._is_idle.set)
+        self.http_counts = HttpCounts(lambda: express.num_running)
 
     @classmethod
     def open(cls, source: Any, settings: Settings | None = None) -> Service:
@@ -55,19 +57,29 @@ class Service:
     def drain(self) -> None:
         """Take no further requests; those that run go on."""
         self.is_draining = True
+        self.express.drain()
+
+    @property
+    def num_running(self) -> int:
+        """How many requests run now."""
+        return self._num_running + self.express.num_running
 
     def begin(self) -> None:
         """Count a request as running, so that the end of the server waits for it."""
-        self.num_running += 1
-        if self.num_running == 1:
-            self._is_idle.clear()
+        self._num_running += 1
 
     def end(self) -> None:
         """Count it as done."""
-        self.num_running -= 1
-        if self.num_running == 0:
+        self._num_running -= 1
+        if self._num_running == 0:
             self._is_idle.set()
 
     async def idle(self) -> None:
-        """Wait until no request runs."""
-        await self._is_idle.wait()
+        """Wait until no request runs. REQUIRES: `drain` was called."""
+        while self.num_running > 0:
+            self._is_idle.clear()
+            await self._is_idle.wait()
+
+
+def _log_express(path: str, num_bytes: int, seconds: float, id: bytes) -> None:
+    log_request("POST", path, 200, num_bytes, seconds, id)

@@ -17,6 +17,7 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 from serving import Served
 from worker_servers import WorkerServer
 
+from hami import _core
 from hami.serve import direct
 
 __all__ = ["clean_registry"]
@@ -107,15 +108,28 @@ def waiting_at() -> Callable[..., int]:
 
 @pytest.fixture
 def taken(monkeypatch: Any) -> list[str]:
-    """The paths of the requests that took the short way, in order."""
-    paths: list[str] = []
+    """The short way that each request took, `direct` or `express`, in order."""
+    ways: list[str] = []
     begin = direct.Exchange.begin
 
     def begin_and_note(exchange: Any, body: bytes) -> bool:
         is_taken = begin(exchange, body)
         if is_taken:
-            paths.append(exchange.head.path)
+            ways.append("direct")
         return is_taken
 
+    class Connection(_core.ExpressConnection):
+        def begin(self, data: bytes) -> int:
+            return self._noted(super().begin(data))
+
+        def begin_with(self, form: _core.ExpressForm, data: bytes) -> int:
+            return self._noted(super().begin_with(form, data))
+
+        def _noted(self, taken: int) -> int:
+            if taken:
+                ways.append("express")
+            return taken
+
     monkeypatch.setattr(direct.Exchange, "begin", begin_and_note)
-    return paths
+    monkeypatch.setattr(_core, "ExpressConnection", Connection)
+    return ways

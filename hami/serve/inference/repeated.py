@@ -13,8 +13,9 @@ import numpy as np
 
 from ... import _core
 from ..answer import Answer
-from ..arrays import BF16, to_array
-from ..direct import Begun, KnownForm, headers_of
+from ..arrays import BF16, NUMBERS, to_array
+from ..direct import Begun, headers_of
+from ..express import MAX_TEXT_BYTES, Known
 from .models import Model
 from .reading import InferRequest, read_infer_request
 from .writing import infer_answer
@@ -38,13 +39,15 @@ class Repeated:
         """
         last = self._last
         if last is not None and body.startswith(last.text):
-            return Begun(last.request(body), last.answer, last.known)
+            return Begun(last.request(body[len(last.text) :]), last.answer, last.learn)
         asked = read_infer_request(body, self._header_bytes)
         requests = self._model.requests(asked)
         if len(requests) > 1:
             return None
-        if self._header_bytes is not None and _is_plain(self._model, asked):
-            self._last = _Same(self._model, asked, requests[0], body[: int(self._header_bytes)])
+        size = 0 if self._header_bytes is None else int(self._header_bytes)
+        if 0 < size <= MAX_TEXT_BYTES and _is_plain(self._model, asked):
+            self._last = last = _Same(self._model, asked, requests[0], body[:size])
+            return Begun(requests[0], last.answer, last.learn)
         return Begun(requests[0], lambda finished: answer_of(self._model, asked, [finished]))
 
 
@@ -61,10 +64,11 @@ class _Same:
         self._result: tuple[Any, Any] = (None, None)  # the form of the last one
         self._head = b""  # the JSON of its answer
         self._answer = Answer(b"", "")
-        self.known: KnownForm | None = None  # of the next answer
+        self._known: Known | None = None  # once an answer was given
 
-    def request(self, body: bytes) -> dict[str, Any]:
-        numbers = np.ndarray(self._shape, self._dtype, body[len(self.text) :])
+    def request(self, data: bytes) -> dict[str, Any]:
+        """Return the dict for the pipeline for the bytes behind the text."""
+        numbers = np.ndarray(self._shape, self._dtype, data)
         return {**self._keys, "data": numbers}
 
     def answer(self, finished: dict[str, Any]) -> Answer:
@@ -76,13 +80,26 @@ class _Same:
             self._answer = answer_of(self._model, self._asked, [finished])
             self._result = (array.shape, found[0])
             self._head = self._answer.body[: len(self._answer.body) - array.nbytes]
-            self.known = self._known_form(array)
+            self._known = self._known_of(*found)
         return self._answer._replace(body=self._head + array.tobytes())
 
-    def _known_form(self, array: np.ndarray[Any, Any]) -> KnownForm:
-        body, content_type, more = self._answer
-        form = _core.ReplyForm(self._head, array.dtype.name, array.shape)
-        return KnownForm(headers_of(len(body), content_type, more), len(body), form)
+    def learn(self, finished: dict[str, Any]) -> Known | None:
+        """Return what the last answer has taught."""
+        return self._known
+
+    def _known_of(self, datatype: str, array: np.ndarray[Any, Any]) -> Known:
+        _, content_type, more = self._answer
+        headers = headers_of(content_type, more)
+        return Known(
+            keys=self._keys,
+            keys_of=self.request,
+            reply=_core.ReplyForm(headers, self._head, NUMBERS[datatype], array.shape),
+            end=self.answer,
+            learn=self.learn,
+            text=self.text,
+            dtype=self._dtype.name,
+            shape=self._shape,
+        )
 
 
 def _is_plain(model: Model, asked: InferRequest) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ... import _core
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the time from a request to the end of its answer."""
@@ -22,23 +22,19 @@ _KEY = "hami.http_counts"
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
-@dataclass
-class _Line:
-    counts: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
-    total_s: float = 0.0
-
-
 class HttpCounts(Collector):
     """The counts themselves; any thread.
 
     A request counts when its answer has ended, a stream with its last piece. Routes appear as they are
     declared (`/v1/nodes/{node}`), so that no caller can invent names; what no route matches is `unmatched`.
+    `num_elsewhere` tells how many are open that do not `begin` and `end` here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_elsewhere: Callable[[], int] = lambda: 0) -> None:
         self._lock = threading.Lock()
-        self._lines: dict[tuple[str, str, str], _Line] = {}
+        self._lines: dict[tuple[str, str, str], _core.BoundedTally] = {}
         self._num_open = 0
+        self._num_elsewhere = num_elsewhere
 
     def begin(self) -> None:
         """Count a request as open."""
@@ -47,14 +43,18 @@ class HttpCounts(Collector):
 
     def end(self, method: str, route: str, status: str, seconds: float) -> None:
         """Count a request as ended."""
-        key = (method, route, status)
         with self._lock:
             self._num_open -= 1
-            line = self._lines.get(key)
-            if line is None:
-                line = self._lines[key] = _Line()
-            line.counts[bisect_left(SECONDS, seconds)] += 1
-            line.total_s += seconds
+        self.tally(method, route, status).add(seconds)
+
+    def tally(self, method: str, route: str, status: str) -> _core.BoundedTally:
+        """Return where the seconds of requests of one kind are counted, for whoever counts them himself."""
+        key = (method, route, status)
+        with self._lock:
+            found = self._lines.get(key)
+            if found is None:
+                found = self._lines[key] = _core.BoundedTally(SECONDS)
+            return found
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted so far."""
@@ -67,9 +67,10 @@ class HttpCounts(Collector):
         )
         names = [*map(str, SECONDS), "+Inf"]
         with self._lock:
-            lines = [(key, list(line.counts), line.total_s) for key, line in sorted(self._lines.items())]
-            num_open = self._num_open
-        for key, counts, total_s in lines:
+            lines = sorted(self._lines.items())
+            num_open = self._num_open + self._num_elsewhere()
+        for key, line in lines:
+            counts, total_s = line.read()
             requests.add_metric(key, sum(counts))
             buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
             seconds.add_metric(key, buckets, total_s)

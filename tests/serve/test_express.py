@@ -1,13 +1,15 @@
-"""Laws of answers that the thread which has them writes: clients see no difference, and each gets one.
+"""Laws of the express way: clients see no difference, and each gets one answer, whoever writes it.
 
-The first request of a form goes the long way, the second shows what is asked for, the third the form of the
-answer, and from the fourth on whoever has the answer may write it.
+The first request of a form goes the long way and the second the direct one, which shows what is asked for and
+what is answered; from the third on the core does it alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -23,8 +25,7 @@ from probes import WAIT_S
 from serving import Answer, Served, read_all, read_answer
 
 import hami
-from hami import TensorSpec, _core
-from hami.serve.protocol import Protocol
+from hami import TensorSpec
 
 INFER = "/v2/models/replying/infer"
 MAX_ROWS = 2
@@ -69,20 +70,6 @@ def engine(clean_registry: None) -> Iterator[Replying]:
 PIPELINE = {"replying": {"backend": "Replying", "max": MAX_ROWS, "batching_timeout": 0}}
 
 
-@pytest.fixture
-def written(monkeypatch: Any) -> list[int]:
-    """How many bytes of each answer of the short way the event loop wrote itself, in order."""
-    sizes: list[int] = []
-    send = Protocol.send_answer
-
-    def send_and_note(self: Protocol, data: bytes) -> None:
-        sizes.append(len(data))
-        send(self, data)
-
-    monkeypatch.setattr(Protocol, "send_answer", send_and_note)
-    return sizes
-
-
 def infer(*values: float) -> bytes:
     """A request for a row that begins with these values."""
     row = np.zeros((1, COLUMNS), np.float32)
@@ -101,39 +88,72 @@ def row_of(answer: Answer) -> list[float]:
     return [float(value) for value in row]
 
 
-def teach(served: Served) -> None:
+def teach(served: Served, data: bytes | None = None) -> None:
     """Let the server see what is asked for and what is answered."""
     with served.connect() as connection:
-        for _ in range(3):
-            row_of(ask(connection, infer()))
+        for _ in range(2):
+            assert ask(connection, data or infer()).status == 200
 
 
 @pytest.fixture
-def served(serve: Callable[..., Served], engine: Replying, written: list[int]) -> Served:
-    """A server that knows the form of its answers."""
+def served(serve: Callable[..., Served], engine: Replying, taken: list[str]) -> Served:
+    """A server that knows the form of its requests and answers."""
     found = serve(PIPELINE)
     teach(found)
-    written.clear()
+    taken.clear()
     return found
 
 
-def test_the_thread_that_has_the_answer_writes_it(
-    served: Served, written: list[int], eventually: Any
+@contextlib.contextmanager
+def a_busy_loop(served: Served) -> Iterator[None]:
+    """Keep the event loop from doing anything."""
+    is_in, may_go = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        is_in.set()
+        assert may_go.wait(WAIT_S)
+
+    served.loop.call_soon_threadsafe(stay)
+    assert is_in.wait(WAIT_S)
+    try:
+        yield
+    finally:
+        may_go.set()
+
+
+def send_and_wait_for_run(connection: socket.socket, engine: Replying, eventually: Any, data: bytes) -> None:
+    """Send a request which stays in the engine, whose gate is shut from now on."""
+    num_runs = engine.num_runs
+    engine.gate.clear()
+    connection.sendall(data)
+    eventually(lambda: engine.num_runs > num_runs)
+
+
+def test_the_third_request_needs_no_python(
+    serve: Any, engine: Replying, taken: list[str], eventually: Any
 ) -> None:
+    with serve(PIPELINE).connect() as connection:
+        rows = [row_of(ask(connection, infer(number))) for number in (1, 2, 3, 4)]
+    assert rows == [[number, 0, 0, 0] for number in (1, 2, 3, 4)]
+    eventually(lambda: taken == ["direct", "express", "express"])
+
+
+def test_the_thread_that_has_the_answer_writes_it(served: Served, engine: Replying, eventually: Any) -> None:
     with served.connect() as connection:
-        rows = [row_of(ask(connection, infer(number))) for number in (1, 2, 3)]
-        assert rows == [[1, 0, 0, 0], [2, 0, 0, 0], [3, 0, 0, 0]]
-        eventually(lambda: written == [0, 0, 0])
+        send_and_wait_for_run(connection, engine, eventually, infer(1))
+        with a_busy_loop(served):
+            engine.gate.set()
+            assert row_of(read_answer(connection)) == [1, 0, 0, 0]
+        assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
 
 
 def test_it_has_the_headers_of_other_answers(
-    serve: Any, engine: Replying, written: list[int], eventually: Any
+    serve: Any, engine: Replying, taken: list[str], eventually: Any
 ) -> None:
     served = serve(PIPELINE)
     with served.connect() as connection:
         answers = [ask(connection, infer(5)) for _ in range(5)]
-        # the first went the long way
-        eventually(lambda: [size == 0 for size in written] == [False, False, True, True])
+    eventually(lambda: taken == ["direct", "express", "express", "express"])
     first, *others = [
         {name.lower(): value for name, value in answer.headers.items() if name.lower() != "date"}
         for answer in answers
@@ -153,15 +173,48 @@ def test_it_is_counted_and_logged_like_others(served: Served, caplog: Any, event
     assert line["request_id"] == answer.headers["x-request-id"]
 
 
-def test_an_array_of_another_shape_is_written_by_the_loop(served: Served, written: list[int]) -> None:
+def test_an_id_of_the_client_comes_back(
+    serve: Any, engine: Replying, taken: list[str], eventually: Any
+) -> None:
+    data = infer(1).replace(b"Host: x\r\n", b"Host: x\r\nX-Request-Id: mine\r\n")
+    with serve(PIPELINE).connect() as connection:
+        assert {ask(connection, data).headers["x-request-id"] for _ in range(4)} == {"mine"}
+    eventually(lambda: taken[-1] == "express")
+
+
+def test_it_is_measured_like_others(served: Served) -> None:
     with served.connect() as connection:
-        assert row_of(ask(connection, infer(NARROW))) == [NARROW, 0]
-        assert row_of(ask(connection, infer(NARROW))) == [NARROW, 0]
+        for number in range(3):
+            row_of(ask(connection, infer(number)))
+        metrics = served.get("/metrics").body.decode()
+    labels = 'method="POST",route="/v2/models/{model}/infer",status="200"'
+    assert f"hami_http_requests_total{{{labels}}} 5.0" in metrics
+    assert f'hami_http_request_seconds_bucket{{le="+Inf",{labels}}} 5.0' in metrics
+    assert "hami_http_open_requests 1.0" in metrics
+
+
+def test_one_that_runs_is_counted_as_open(served: Served, engine: Replying, eventually: Any) -> None:
+    with served.connect() as connection:
+        send_and_wait_for_run(connection, engine, eventually, infer(1))
+        assert served.service.num_running == 1
+        assert "hami_http_open_requests 2.0" in served.get("/metrics").body.decode()
+        engine.gate.set()
+        assert row_of(read_answer(connection)) == [1, 0, 0, 0]
+    eventually(lambda: served.service.num_running == 0)
+
+
+def test_an_array_of_another_shape_is_answered_and_learnt(
+    served: Served, taken: list[str], eventually: Any
+) -> None:
+    with served.connect() as connection:
+        for _ in range(3):
+            assert row_of(ask(connection, infer(NARROW))) == [NARROW, 0]
         assert row_of(ask(connection, infer(1))) == [1, 0, 0, 0]
-    assert [size == 0 for size in written] == [False, True, False]
+        assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
+    eventually(lambda: taken == ["express"] * 5)
 
 
-def test_an_error_is_written_by_the_loop(served: Served, engine: Replying, monkeypatch: Any) -> None:
+def test_an_error_is_answered_as_on_other_ways(served: Served, engine: Replying, monkeypatch: Any) -> None:
     with served.connect() as connection:
         monkeypatch.setattr(engine, "run", lambda x: 1 / 0)
         assert ask(connection, infer(1)).status == 500
@@ -170,27 +223,47 @@ def test_an_error_is_written_by_the_loop(served: Served, engine: Replying, monke
 
 
 def test_a_thread_with_a_full_batch_before_it_leaves_the_writing_to_the_loop(
-    served: Served, engine: Replying, written: list[int], eventually: Any, waiting_at: Any
+    served: Served, engine: Replying, eventually: Any, waiting_at: Any, monkeypatch: Any
 ) -> None:
-    engine.gate.clear()
-    connections = [served.connect() for _ in range(2 * MAX_ROWS + 1)]
-    for number, connection in enumerate(connections):
-        connection.sendall(infer(number))
-    eventually(lambda: waiting_at(served) >= MAX_ROWS)
-    engine.gate.set()
-    assert [row_of(read_answer(one))[0] for one in connections] == list(range(len(connections)))
-    assert written[0] > 0
-    for connection in connections:
-        connection.close()
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def run(x: Any) -> Any:
+        has_begun.set()
+        assert may_end.wait(WAIT_S)
+        return x
+
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(served.connect()) for _ in range(3 * MAX_ROWS)]
+        send_and_wait_for_run(connections[0], engine, eventually, infer(0))
+        for number, connection in enumerate(connections[1:], 1):
+            connection.sendall(infer(number))
+        eventually(lambda: waiting_at(served) == len(connections) - 1)
+        monkeypatch.setattr(engine, "run", run)
+        with a_busy_loop(served):
+            engine.gate.set()
+            assert has_begun.wait(WAIT_S)
+            assert not any(map(has_come, connections))
+            may_end.set()
+        assert [row_of(read_answer(one))[0] for one in connections] == list(range(len(connections)))
 
 
-def test_what_the_socket_does_not_take_is_written_by_the_loop(served: Served, written: list[int]) -> None:
+def has_come(connection: socket.socket) -> bool:
+    """Tell whether anything has come that was not read."""
+    return bool(select.select([connection], [], [], 0)[0])
+
+
+def test_what_the_socket_does_not_take_is_written_by_the_loop(
+    served: Served, engine: Replying, eventually: Any
+) -> None:
     with served.connect() as connection:
         row_of(ask(connection, infer(WIDE)))  # shows the form
-        connection.sendall(infer(WIDE, 7))
-        answer = read_answer(connection)
-        assert sum(row_of(answer)) == WIDE + 7
-    assert 0 < written[1] < len(answer.body)
+        send_and_wait_for_run(connection, engine, eventually, infer(WIDE, 7))
+        with a_busy_loop(served):
+            engine.gate.set()
+            eventually(lambda: has_come(connection))
+        assert sum(row_of(read_answer(connection))) == WIDE + 7
+        row_of(ask(connection, infer(WIDE, 8)))
+        assert row_of(ask(connection, infer(1))) == [1, 0, 0, 0]
 
 
 def read_rows(connection: socket.socket, *numbers: float) -> None:
@@ -214,22 +287,16 @@ def test_requests_that_come_in_one_piece_are_answered_in_order(served: Served) -
 def test_a_request_that_does_not_wait_for_the_answer_before_it_is_answered(
     served: Served, engine: Replying, eventually: Any
 ) -> None:
-    num_runs = engine.num_runs
-    engine.gate.clear()
     with served.connect() as connection:
-        connection.sendall(infer(1))
-        eventually(lambda: engine.num_runs > num_runs)
+        send_and_wait_for_run(connection, engine, eventually, infer(1))
         connection.sendall(infer(2))
         engine.gate.set()
         read_rows(connection, 1, 2)
 
 
 def test_a_client_that_has_gone_takes_nobody_along(served: Served, engine: Replying, eventually: Any) -> None:
-    num_runs = engine.num_runs
-    engine.gate.clear()
     with served.connect() as connection:
-        connection.sendall(infer(1))
-        eventually(lambda: engine.num_runs > num_runs)
+        send_and_wait_for_run(connection, engine, eventually, infer(1))
     eventually(lambda: served.service.num_running == 0)
     engine.gate.set()
     with served.connect() as connection:
@@ -249,11 +316,8 @@ def test_a_late_answer_is_not_written_behind_the_error(serve: Any, engine: Reply
 def test_a_server_that_ends_closes_the_connection_behind_the_answer(
     served: Served, engine: Replying, eventually: Any
 ) -> None:
-    num_runs = engine.num_runs
-    engine.gate.clear()
     with served.connect() as connection:
-        connection.sendall(infer(1))
-        eventually(lambda: engine.num_runs > num_runs)
+        send_and_wait_for_run(connection, engine, eventually, infer(1))
         served.begin_to_stop()
         eventually(lambda: served.service.is_draining)
         engine.gate.set()
@@ -261,8 +325,8 @@ def test_a_server_that_ends_closes_the_connection_behind_the_answer(
         assert read_all(connection) == b""
 
 
-def test_encrypted_answers_are_written_by_the_loop(
-    serve: Any, engine: Replying, written: list[int], tls_files: tuple[Path, Path]
+def test_encrypted_requests_go_the_direct_way(
+    serve: Any, engine: Replying, taken: list[str], eventually: Any, tls_files: tuple[Path, Path]
 ) -> None:
     certificate, key = tls_files
     served = serve(PIPELINE, certificate=certificate, key=key)
@@ -270,11 +334,12 @@ def test_encrypted_answers_are_written_by_the_loop(
     with context.wrap_socket(served.connect(), server_hostname="127.0.0.1") as connection:
         rows = [row_of(ask(connection, infer(number))) for number in (1, 2, 3, 4)]
     assert [row[0] for row in rows] == [1, 2, 3, 4]
-    assert len(written) == 3
-    assert 0 not in written
+    eventually(lambda: taken == ["direct"] * 3)
 
 
-def test_many_connections_at_once_get_each_their_own(served: Served, written: list[int]) -> None:
+def test_many_connections_at_once_get_each_their_own(
+    served: Served, taken: list[str], eventually: Any
+) -> None:
     def talk(first: int) -> list[float]:
         with served.connect() as connection:
             return [row_of(ask(connection, infer(first + step)))[0] for step in range(50)]
@@ -282,32 +347,4 @@ def test_many_connections_at_once_get_each_their_own(served: Served, written: li
     with ThreadPoolExecutor(8) as callers:
         found = list(callers.map(talk, range(0, 800, 100)))
     assert found == [[first + step for step in range(50)] for first in range(0, 800, 100)]
-    assert 0 in written
-
-
-# --- the reply itself ---
-
-
-@pytest.fixture
-def reply() -> Iterator[Callable[[], _core.SocketReply]]:
-    """A function that makes replies for one end of a pair of sockets."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        form = _core.ReplyForm(b"", "float32", [1])
-        yield lambda: _core.SocketReply(_core.ReplySocket(ours.fileno()), form, b"head")
-
-
-def test_the_loop_may_claim_an_answer_again_and_again(reply: Any) -> None:
-    one = reply()
-    assert [one.claim(), one.claim()] == [True, True]
-    assert not one.is_sent
-
-
-def test_a_form_of_an_unknown_type_is_refused() -> None:
-    with pytest.raises(ValueError, match="no such type"):
-        _core.ReplyForm(b"", "float31", [1])
-
-
-def test_a_socket_that_is_none_is_refused() -> None:
-    with pytest.raises(OSError):
-        _core.ReplySocket(-1)
+    eventually(lambda: len(taken) == 400 and set(taken) == {"express"})
