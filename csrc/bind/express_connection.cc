@@ -39,9 +39,8 @@ void ExpressAnswer::on_answered(Request& request) noexcept {
     has_run_in_place_ = true;
     return;
   }
-  // Of an answer that its client has already the loop need not hear at once.
-  const bool is_urgent = !reply_.is_sent() || !reply_.rest().empty();
-  if (connection_->queue_->push(request, is_urgent)) return;
+  // The others of its batch come at once, or their clients have their answers already.
+  if (connection_->queue_->push(request, false)) return;
   const GilAcquire gil;
   deliver(request);
 }
@@ -190,10 +189,10 @@ void define_express(py::module_& module) {
   using Connection = ExpressConnection;
   py::class_<Connection, std::shared_ptr<Connection>>(
       module, "ExpressConnection", "A connection whose requests go the express way.")
-      .def(py::init([](std::shared_ptr<ExpressDesk> desk, const AnswerQueueObject& queue,
-                       int descriptor, const py::object& owner) {
-             return std::make_shared<Connection>(std::move(desk), queue.queue(), descriptor,
-                                                 owner.ptr());
+      .def(py::init([](std::shared_ptr<ExpressDesk> desk, py::handle queue, int descriptor,
+                       const py::object& owner) {
+             return std::make_shared<Connection>(
+                 std::move(desk), made<AnswerQueueObject>(queue).queue(), descriptor, owner.ptr());
            }),
            py::arg("desk"), py::arg("queue"), py::arg("fileno"), py::arg("owner"))
       .def(

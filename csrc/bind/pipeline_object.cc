@@ -107,7 +107,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
   }
 
   RequestObject submit(const py::object& dict, const py::object& on_done, bool is_streamed,
-                       const std::optional<std::string>& node, const AnswerQueueObject* queue) {
+                       const std::optional<std::string>& node, const py::object& queue) {
     check_is_dict(dict.ptr());
     const py::tuple dicts = py::make_tuple(dict);
     std::optional<int> only_node;
@@ -115,7 +115,7 @@ class PipelineObject : public std::enable_shared_from_this<PipelineObject> {
       if (node) only_node = pipeline_->find_node(*node);
     });
     if (error != nullptr) raise(error);
-    const auto answers = queue == nullptr ? nullptr : queue->queue();
+    const auto answers = queue.is_none() ? nullptr : made<AnswerQueueObject>(queue).queue();
     return RequestObject(
         submit_all(dicts, py::make_tuple(on_done), is_streamed, only_node, answers)[0]);
   }
@@ -349,7 +349,7 @@ void define_pipeline(py::module_& module) {
       .def("_call_many", method(&PipelineObject::call_many), py::arg("requests"))
       .def("_submit", method(&PipelineObject::submit), py::arg("request"), py::arg("on_done"),
            py::arg("is_streamed") = false, py::arg("node") = py::none(),
-           py::arg("queue") = static_cast<AnswerQueueObject*>(nullptr))
+           py::arg("queue") = py::none())
       .def("_submit_many", method(&PipelineObject::submit_many), py::arg("requests"),
            py::arg("on_done"))
       .def("_close", method(&PipelineObject::close), py::arg("timeout_s"))

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 #include <new>
+#include <thread>
 
 #include "bind/errors.h"
 #include "core/spin.h"
@@ -113,10 +114,15 @@ void SocketReply::send(const Request& request) noexcept {
 }
 
 bool SocketReply::is_sent_soon() const noexcept {
-  // The client may be faster with its next request than the thread that writes with coming back.
-  constexpr int kMostLooks = 2000;
-  for (int i = 0; i < kMostLooks && state_.load(std::memory_order_acquire) == kSending; ++i) {
-    Spin::relax();
+  // The client may be faster with its next request than the thread that writes with coming back,
+  // above all where the kernel lets the client run on the processor of that thread.
+  constexpr int kMostYields = 20, kMostLooks = 100;
+  for (int i = 0; i < kMostYields; ++i) {
+    for (int k = 0; k < kMostLooks; ++k) {
+      if (state_.load(std::memory_order_acquire) != kSending) return is_sent();
+      Spin::relax();
+    }
+    std::this_thread::yield();
   }
   return is_sent();
 }

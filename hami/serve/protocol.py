@@ -152,6 +152,8 @@ class Protocol(HttpToolsProtocol):
         taken = self.express.begin_with(express.form, data)
         if taken > 1:
             self.direct.keep_time()
+        if taken and self.timeout_keep_alive_task is None:
+            self._set_keep_alive(self.timeout_keep_alive)
         return taken > 0
 
     def express_ended(

@@ -160,6 +160,19 @@ def test_a_connection_without_requests_is_closed_after_a_while(serve: Any) -> No
         assert connection.recv(1) == b""
 
 
+def test_a_connection_whose_every_request_was_known_is_closed_as_well(
+    serve: Any, taken: list[str], eventually: Any
+) -> None:
+    served = serve("Identity")
+    for _ in range(2):
+        learn(served)
+    served.server.config.timeout_keep_alive = 0.2
+    with served.connect() as connection:
+        assert ask(connection, REQUEST).status == 200
+        assert connection.recv(1) == b""
+    eventually(lambda: taken == ["direct", "express"])
+
+
 def test_a_connection_that_waits_for_its_answer_is_not_idle(
     serve: Any, probe: Any, eventually: Any, taken: list[str]
 ) -> None:
