@@ -42,7 +42,7 @@ check 'types (mypy)' "$venv/bin/mypy"
 check 'models of the examples' "$venv/bin/python" examples/fetch_models.py
 check 'unit tests of the core (ctest)' cpp_tests
 # The long forms are `make tsan` and `make asan`. Compiling for a second sanitizer would take this above 25 minutes.
-check 'under ThreadSanitizer' tools/sanitize.sh "$venv" thread tests/flow/test_chaos.py
+check 'under ThreadSanitizer' tools/sanitize.sh "$venv" thread tests/flow/test_chaos.py tests/serve/test_express.py
 check 'tests in Python (pytest)' python_tests
 
 printf '\n==> summary\n'
