@@ -21,8 +21,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 # Of each library something that the levels have, and something that they got later:
-# `pthread_cond_clockwait` (glibc 2.30), `stat` (2.33), std::filesystem (GLIBCXX 3.4.26), std::pmr (3.4.28).
+# `fcntl64` (glibc 2.28), `pthread_cond_clockwait` (2.30), `stat` (2.33), std::filesystem (GLIBCXX 3.4.26),
+# std::pmr (3.4.28).
 SOURCE = """
+    #define _FILE_OFFSET_BITS 64  // as Python's headers do; with it `fcntl` is `fcntl64`
+    #include <fcntl.h>
+    #include <unistd.h>
+
     #include <chrono>
     #include <condition_variable>
     #include <filesystem>
@@ -40,6 +45,11 @@ SOURCE = """
       std::condition_variable nobody;
       std::unique_lock lock(mutex);
       nobody.wait_for(lock, std::chrono::microseconds(1));
+      const int opened = open(folder, O_RDONLY | O_DIRECTORY);
+      const int copy = fcntl(opened, F_DUPFD_CLOEXEC, opened + 10);
+      found += copy >= opened + 10 && fcntl(copy, F_GETFD) == FD_CLOEXEC;
+      close(copy);
+      close(opened);
       std::pmr::vector<int> numbers({1, 2, 3}, std::pmr::new_delete_resource());
       try {
         throw std::runtime_error(folder);
@@ -73,6 +83,13 @@ def wanted(library: Path) -> list[str]:
     command = ["readelf", "--version-info", "--wide", str(library)]
     listing = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     return re.findall(r"Name: (\S+)", listing.partition("Version needs section")[2])
+
+
+def asked_for(file: Path) -> set[str]:
+    """Return the names of the symbols that an object or a library wants from others."""
+    command = ["readelf", "--symbols", "--wide", str(file)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return set(re.findall(r" UND ([^\s@]+)", listing))
 
 
 # --- parts -----------------------------------------------------------------------------------------
@@ -170,7 +187,20 @@ def test_what_is_linked_against_the_stubs_needs_no_newer_library_and_runs(
     numbers = [stubs.number_of(version) for version in wanted(library)]
     assert {"GLIBCXX", "CXXABI"} <= {family for family, _ in numbers}
     assert [pair for pair in numbers if pair[1] > limits.get(pair[0], (9,))] == []
-    assert ctypes.CDLL(str(library)).answer(str(tmp_path).encode()) == 5
+    assert ctypes.CDLL(str(library)).answer(str(tmp_path).encode()) == 6
+
+
+@pytest.mark.parametrize("level", ["manylinux2014", "manylinux_2_28"])
+def test_what_glibc_lacks_at_the_level_comes_from_the_shim(
+    level: str, source: Path, tmp_path: Path, stubs: ModuleType
+) -> None:
+    late = {"fcntl64", "pthread_cond_clockwait"}
+    assert late <= asked_for(source)
+    stubs.make_compiler_libraries(stubs.LEVELS[level], tmp_path)
+
+    library = link(source, tmp_path / f"lib{level}.so", f"-L{tmp_path}")
+
+    assert late & asked_for(library) == set()
 
 
 def test_what_is_linked_without_them_needs_a_newer_library(

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -42,6 +44,16 @@ int lstat(const char* path, struct stat* out) { return __lxstat(kStatVersion, pa
 int fstat(int fd, struct stat* out) { return __fxstat(kStatVersion, fd, out); }
 int fstatat(int folder, const char* path, struct stat* out, int flags) {
   return __fxstatat(kStatVersion, folder, path, out, flags);
+}
+
+/* 2.28, where manylinux2014 has 2.17: Python's headers ask for offsets of 64 bits, with which newer headers of glibc
+   rename `fcntl`. Both are one function on processors of 64 bits. */
+int fcntl64(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return fcntl(fd, command, argument);
 }
 
 /* 2.30: std::condition_variable with a steady clock. Without it the deadline is moved to the system's clock, which
