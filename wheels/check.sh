@@ -13,7 +13,7 @@ tree=$PWD
 folder=$(cd "${1:-dist}" && pwd)
 work=$tree/build/wheels
 plugins=${PLUGINS-cp311}
-most_bytes=$((2 * 1024 * 1024))
+most_bytes=2000000
 make_tools "$work/tools"
 scratch=$(mktemp -d)
 trap 'jobs -p | xargs -r kill; rm -rf "$scratch"' EXIT
