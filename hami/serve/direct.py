@@ -189,12 +189,12 @@ class DirectRequests:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_time)
 
     def _on_time(self) -> None:
-        self._timer = None
         now, timeout_s = time.perf_counter(), self.service.settings.timeout_s
         for exchange in [exchange for exchange, end_s in self._running.items() if end_s <= now]:
             exchange.fail(late_answer(self.service.settings))
         for connection in self.service.express.begun_before(now - timeout_s):
             connection.fail_express(late_answer(self.service.settings))
+        self._timer = None  # only now: whoever began meanwhile would have set it too late for others
         oldest_s = self.service.express.oldest_start_s
         ends_s = [] if oldest_s is None else [oldest_s + timeout_s]
         ends_s += list(self._running.values())[:1]
@@ -242,11 +242,9 @@ class Exchange:
             self.fail(error)
         return True
 
-    def take_over(self, error: BaseException | None, finished: dict[str, Any] | None) -> None:
+    def take_over(self, known: Known, error: BaseException | None, finished: dict[str, Any] | None) -> None:
         """Answer for a request that went the express way: with the error, or from the finished dict."""
-        assert self.head.express is not None
         self._enter()
-        known = self.head.express.known
         self._begun = Begun(finished or {}, known.end, known.learn)
         self._on_done(error)
 

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from .. import _core
 from .direct import DirectRequests, Exchange, Head
 from .errors import error_response
-from .express import Express
+from .express import Express, Known
 from .pipelining import PatientFlow
 from .refusal import ServeError
 from .settings import Settings
@@ -46,7 +46,7 @@ class Protocol(HttpToolsProtocol):
         self.running: RequestResponseCycle | None = None  # whose answer is due
         self.exchange: Exchange | None = None  # the request that goes the direct way now
         self.express: _core.ExpressConnection | None = None  # has begun one on the express way
-        self.express_head: Head | None = None  # of the last one there
+        self.last_express: tuple[Head, Known] | None = None  # of the last one there
         self.held = b""  # what came while a request went either way
         self.is_encrypted = False
         self.idle_since_s = 0.0
@@ -67,8 +67,8 @@ class Protocol(HttpToolsProtocol):
             self.exchange = None
         if self.express is not None:
             taken = self.express.take()
-            if taken is not None:
-                self._express_exchange(*taken).leave_express()
+            if taken is not None and self.last_express is not None:
+                Exchange(self.direct, self.last_express[0], self, *taken).leave_express()
             self.express.close()
         super().connection_lost(exc)
         # uvicorn tells the last request that came, which may still wait for its turn.
@@ -148,7 +148,7 @@ class Protocol(HttpToolsProtocol):
                 )
             except OSError:
                 return False  # there are no descriptors left for a second one
-        self.express_head = head
+        self.last_express = head, express.known
         taken = self.express.begin_with(express.form, data)
         if taken > 1:
             self.direct.keep_time()
@@ -171,18 +171,21 @@ class Protocol(HttpToolsProtocol):
         if error is None and finished is None:
             self.send_answer(rest)
         else:
-            self._express_exchange(id, start_s).take_over(error, finished)
+            self._take_over(id, start_s, error, finished)
 
     def fail_express(self, error: BaseException) -> None:
         """Answer a request on the express way with an error, unless its answer is on its way."""
         assert self.express is not None
         taken = self.express.take()
         if taken is not None:
-            self._express_exchange(*taken).take_over(error, None)
+            self._take_over(*taken, error, None)
 
-    def _express_exchange(self, id: bytes, start_s: float) -> Exchange:
-        assert self.express_head is not None
-        return Exchange(self.direct, self.express_head, self, id, start_s)
+    def _take_over(
+        self, id: bytes, start_s: float, error: BaseException | None, finished: dict[str, Any] | None
+    ) -> None:
+        assert self.last_express is not None
+        head, known = self.last_express
+        Exchange(self.direct, head, self, id, start_s).take_over(known, error, finished)
 
     # --- what the parser tells ---
 

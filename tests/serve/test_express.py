@@ -70,13 +70,13 @@ def engine(clean_registry: None) -> Iterator[Replying]:
 PIPELINE = {"replying": {"backend": "Replying", "max": MAX_ROWS, "batching_timeout": 0}}
 
 
-def infer(*values: float) -> bytes:
-    """A request for a row that begins with these values."""
+def infer(*values: float, **more: Any) -> bytes:
+    """A request for a row that begins with these values; `more` is for its JSON."""
     row = np.zeros((1, COLUMNS), np.float32)
     row[0, : len(values)] = values
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, COLUMNS]}
     tensor["parameters"] = {"binary_data_size": row.nbytes}
-    text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}, **more}).encode()
     return post(INFER, text + row.tobytes(), Inference_Header_Content_Length=str(len(text)))
 
 
@@ -212,6 +212,43 @@ def test_an_array_of_another_shape_is_answered_and_learnt(
         assert row_of(ask(connection, infer(1))) == [1, 0, 0, 0]
         assert row_of(ask(connection, infer(2))) == [2, 0, 0, 0]
     eventually(lambda: taken == ["express"] * 5)
+
+
+def test_what_another_connection_teaches_meanwhile_changes_no_answer(
+    serve: Any, engine: Replying, monkeypatch: Any
+) -> None:
+    """Both have one head, since their JSON has one length; the answer brings the id of the JSON back."""
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def run(x: Any) -> Any:
+        if x[0, 0] != NARROW:
+            return x
+        has_begun.set()
+        assert may_end.wait(WAIT_S)
+        return x[:, :1]
+
+    monkeypatch.setattr(engine, "run", run)
+    served = serve({"replying": {**PIPELINE["replying"], "instance_num": 2}})
+    teach(served, infer(1, id="mine"))
+    with served.connect() as mine, served.connect() as other:
+        mine.sendall(infer(NARROW, id="mine"))
+        assert has_begun.wait(WAIT_S)
+        assert {id_of(ask(other, infer(number, id="hers"))) for number in range(3)} == {"hers"}
+        may_end.set()
+        assert id_of(read_answer(mine)) == "mine"
+
+
+def id_of(answer: Answer) -> str:
+    """What the JSON of an answer says of its id."""
+    size = int(answer.headers["inference-header-content-length"])
+    return str(json.loads(answer.body[:size])["id"])
+
+
+def test_texts_that_take_turns_under_one_head_get_each_their_own_answer(served: Served) -> None:
+    with served.connect() as connection:
+        for number in range(12):
+            id = ("mine", "hers", "ours")[number % 3]
+            assert id_of(ask(connection, infer(number, id=id))) == id
 
 
 def test_an_error_is_answered_as_on_other_ways(served: Served, engine: Replying, monkeypatch: Any) -> None:
