@@ -1,11 +1,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
+from ._core_express import MOST_HEAD_BYTES as MOST_HEAD_BYTES
 from ._core_express import BoundedTally as BoundedTally
 from ._core_express import ExpressConnection as ExpressConnection
 from ._core_express import ExpressDesk as ExpressDesk
 from ._core_express import ExpressForm as ExpressForm
 from ._core_express import ReplyForm as ReplyForm
+from ._core_express import read_head as read_head
 
 class Tensor:
     """A tensor of the core: offers the buffer protocol and DLPack."""

@@ -12,6 +12,15 @@ class BoundedTally:
     def add(self, value: float) -> None: ...
     def read(self) -> tuple[list[int], float]: ...
 
+MOST_HEAD_BYTES: int
+
+def read_head(data: bytes) -> tuple[bytes, int, bytes] | None:
+    """Return the head at the beginning of a request, its size and its id; None for no whole head.
+
+    Of the head is left what does not differ between requests that ask for the same. The id is that of the
+    client, empty where it gave none.
+    """
+
 class ReplyForm:
     """What answers of one kind have in common."""
 
@@ -20,7 +29,7 @@ class ReplyForm:
     ) -> None: ...
 
 class ExpressForm:
-    """What is known of requests that begin with the same bytes."""
+    """What is known of requests that ask for the same with other numbers."""
 
     def __init__(
         self,
@@ -29,12 +38,12 @@ class ExpressForm:
         keys: dict[str, Any],
         keys_of: Callable[[bytes], dict[str, Any]],
         node: str | None,
-        beginning: bytes,
-        num_bytes: int,
+        head: bytes,
+        text: bytes,
+        num_body_bytes: int,
         dtype: str | None,
         shape: Sequence[int],
         reply: ReplyForm,
-        id: bytes,
         seconds: BoundedTally,
         path: str,
     ) -> None: ...

@@ -81,9 +81,8 @@ ExpressConnection::ExpressConnection(std::shared_ptr<ExpressDesk> desk,
 
 ExpressConnection::Taken ExpressConnection::begin(const py::bytes& data) {
   if (is_running() && !settle()) return Taken::kNo;
-  const std::string_view bytes(data);
-  if (is_ready_ && owner_ != nullptr && !desk_->is_draining() && form_->matches(bytes)) {
-    return start(bytes);
+  if (is_ready_ && owner_ != nullptr && !desk_->is_draining()) {
+    if (const auto match = form_->match(std::string_view(data))) return start(*match);
   }
   is_ready_ = false;
   return Taken::kNo;
@@ -96,14 +95,13 @@ ExpressConnection::Taken ExpressConnection::begin_with(std::shared_ptr<ExpressFo
   return begin(data);
 }
 
-ExpressConnection::Taken ExpressConnection::start(std::string_view data) {
-  const std::string& given = form_->known().id;
+ExpressConnection::Taken ExpressConnection::start(const ExpressForm::Match& match) {
   const bool is_first = desk_->num_running() == 0;
-  const auto answer = std::make_shared<ExpressAnswer>(shared_from_this(), form_,
-                                                      given.empty() ? desk_->new_id() : given);
+  std::string id = match.id.empty() ? desk_->new_id() : std::string(match.id);
+  const auto answer = std::make_shared<ExpressAnswer>(shared_from_this(), form_, std::move(id));
   Ref<Request> request;
   const std::exception_ptr failure = error_of([&] {
-    request = form_->request_of(data);
+    request = form_->request_of(match.data);
     // This thread gets the answer anyway, and is spared two changes of threads.
     request->may_run_inline = request->deadline == TimePoint::max();
     request->completion = answer;
@@ -183,6 +181,7 @@ void ExpressConnection::close() {
 
 void define_express(py::module_& module) {
   define_bounded_tally(module);
+  define_http_head(module);
   define_reply_form(module);
   define_express_form(module);
   define_express_desk(module);

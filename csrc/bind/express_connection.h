@@ -77,7 +77,7 @@ class ExpressConnection : public std::enable_shared_from_this<ExpressConnection>
  private:
   friend class ExpressAnswer;
 
-  Taken start(std::string_view data);
+  Taken start(const ExpressForm::Match& match);
   // Whether the one that runs has its answer, and nobody need be told.
   bool settle() noexcept;
   void note_end() noexcept;

@@ -37,8 +37,20 @@ Value ExpressForm::data_of(std::string_view data) const {
   return Value(std::move(tensor));
 }
 
+std::optional<ExpressForm::Match> ExpressForm::match(std::string_view request) const noexcept {
+  FoundHead head{.num_bytes = known_.head.size(), .id = {}};
+  if (!request.starts_with(known_.head)) {
+    const auto found = match_head(request, known_.head);
+    if (!found) return {};
+    head = *found;
+  }
+  const std::string_view body = request.substr(head.num_bytes);
+  if (body.size() != known_.text.size() + known_.num_data_bytes) return {};
+  if (!body.starts_with(known_.text)) return {};
+  return Match{body.substr(known_.text.size()), head.id};
+}
+
 Ref<Request> ExpressForm::request_of(std::string_view data) const {
-  data.remove_prefix(known_.beginning.size());
   if (pipeline_->reads_everything()) {
     const Owned bytes =
         checked(PyBytes_FromStringAndSize(data.data(), static_cast<Py_ssize_t>(data.size())));
@@ -68,26 +80,26 @@ PyObject* ExpressForm::finished(Request& request) const {
 
 void define_express_form(py::module_& module) {
   const auto make = [](const py::object& pipeline, const py::dict& keys, const py::object& keys_of,
-                       const std::optional<std::string>& node, std::string beginning,
-                       size_t num_bytes, const std::optional<std::string>& dtype, Shape shape,
-                       std::shared_ptr<ReplyForm> reply, std::string id,
-                       std::shared_ptr<BoundedTally> seconds, const py::object& path) {
+                       const std::optional<std::string>& node, std::string head, std::string text,
+                       size_t num_body_bytes, const std::optional<std::string>& dtype, Shape shape,
+                       std::shared_ptr<ReplyForm> reply, std::shared_ptr<BoundedTally> seconds,
+                       const py::object& path) {
     const auto core = core_pipeline(pipeline);
-    ExpressForm::Known known{.beginning = std::move(beginning),
-                             .num_bytes = num_bytes,
+    ExpressForm::Known known{.head = std::move(head),
+                             .text = std::move(text),
+                             .num_data_bytes = 0,
                              .array = {},
                              .only_node = {},
-                             .id = std::move(id),
                              .reply = std::move(reply),
                              .seconds = std::move(seconds)};
-    const size_t num_known = known.beginning.size();
-    bool is_whole = num_known <= num_bytes;
+    bool is_whole = known.text.size() <= num_body_bytes;
+    if (is_whole) known.num_data_bytes = num_body_bytes - known.text.size();
     if (dtype) {
       known.array = array_of(*dtype, std::move(shape));
       const auto num_values = static_cast<size_t>(num_elements(known.array->shape));
-      is_whole = num_known + num_values * known.array->dtype.size_bytes() == num_bytes;
+      is_whole = is_whole && known.num_data_bytes == num_values * known.array->dtype.size_bytes();
     }
-    if (!is_whole) throw py::value_error("the beginning and the data are not the whole request");
+    if (!is_whole) throw py::value_error("text and data are not the whole body");
     return guarded([&] {
       if (node) known.only_node = core->find_node(*node);
       return std::make_shared<ExpressForm>(core, std::move(known), keys.ptr(), keys_of.ptr(),
@@ -95,10 +107,11 @@ void define_express_form(py::module_& module) {
     });
   };
   py::class_<ExpressForm, std::shared_ptr<ExpressForm>>(
-      module, "ExpressForm", "What is known of requests that begin with the same bytes.")
+      module, "ExpressForm", "What is known of requests that ask for the same with other numbers.")
       .def(py::init(make), py::kw_only(), py::arg("pipeline"), py::arg("keys"), py::arg("keys_of"),
-           py::arg("node"), py::arg("beginning"), py::arg("num_bytes"), py::arg("dtype"),
-           py::arg("shape"), py::arg("reply"), py::arg("id"), py::arg("seconds"), py::arg("path"));
+           py::arg("node"), py::arg("head"), py::arg("text"), py::arg("num_body_bytes"),
+           py::arg("dtype"), py::arg("shape"), py::arg("reply"), py::arg("seconds"),
+           py::arg("path"));
 }
 
 }  // namespace hami::bind

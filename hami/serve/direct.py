@@ -1,9 +1,10 @@
 """Requests that go from their connection to the pipeline and back without the web framework in between.
 
-Programs send the same head again and again. One that the parser has taken, of a request that needs nothing
-but its body, is kept, and a request that arrives whole under it begins with a look into a dict. Everything
-else goes the long way, through the parser and the application, which answers alike. What has proved to be
-regular goes the express way (`express.py`). All of it belongs to the event loop.
+Programs send the same head again and again, but for lines that say who asks and not what. One that the parser
+has taken, of a request that needs nothing but its body, is kept without those lines, and a request that comes
+whole under it begins with a look into a dict. Everything else goes the long way, through the parser and the
+application, which answers alike. What has proved to be regular goes the express way (`express.py`). All of it
+belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from .. import _core
 from ..answers import answers_of
-from .access import Admission, given_id, new_id
+from .access import Admission, new_id
 from .errors import error_response
 from .express import End, Express, Known, Learn
 from .limits import late_answer
@@ -26,8 +27,6 @@ from .log_lines import log_request
 from .service import Service
 
 _MAX_HEADS = 512
-_MAX_HEAD_BYTES = 4096
-_END_OF_HEAD = b"\r\n\r\n"
 # A request with one of these wants more than an answer to its body.
 _LONG_WAY = frozenset({b"connection", b"content-encoding", b"expect", b"transfer-encoding", b"upgrade"})
 
@@ -58,14 +57,13 @@ class Call(NamedTuple):
 
 @dataclass
 class Head:
-    """What is known of every request with the head `text`."""
+    """What is known of every request with the head `text`, as `read_head` leaves it."""
 
     text: bytes
     call: Call
     path: str
     begin: Begin
     num_body_bytes: int
-    request_id: bytes | None
     express: Express | None = None
 
 
@@ -103,24 +101,29 @@ class DirectRequests:
 
     def begin(self, data: bytes, connection: Connection) -> bool:
         """Begin the request that `data` is; False: it is not a whole one under a known head."""
-        size = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        head = self._heads.get(data[:size])
+        found = _core.read_head(data)
+        if found is None or found[1] > self.service.settings.max_header_bytes:
+            return False
+        text, size, id = found
+        head = self._heads.get(text)
         if head is None or len(data) - size != head.num_body_bytes or self.service.is_draining:
             return False
         if head.express is not None and connection.begin_express(head, head.express, data):
             return True
-        return Exchange(self, head, connection).begin(data[size:])
+        return Exchange(self, head, connection, id).begin(data[size:])
 
     def learn(self, data: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         """Keep the head of a request if it is good for this way. The parser took `data` for one request."""
         call = self._calls.get(target)
         if call is None or not data.startswith(b"POST " + target + b" HTTP/1.1\r\n"):
             return
-        size = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        text = data[:size]
+        found = _core.read_head(data)
+        if found is None:
+            return
+        text, size, _ = found
         first = dict(reversed(headers))  # of each name
         length = first.get(b"content-length", b"")
-        if not length.isdigit() or int(length) != len(data) - size or size > _MAX_HEAD_BYTES:
+        if not length.isdigit() or int(length) != len(data) - size:
             return
         if not first.keys().isdisjoint(_LONG_WAY) or text.count(b"\n") != text.count(b"\r\n"):
             return
@@ -132,25 +135,25 @@ class DirectRequests:
             return
         if len(self._heads) >= _MAX_HEADS:
             self._heads.clear()  # those in use come back with their next request
-        id = given_id(first.get(b"x-request-id"))
-        self._heads[text] = Head(text, call, target.decode(), begin, int(length), id)
+        self._heads[text] = Head(text, call, target.decode(), begin, int(length))
 
     def learn_express(self, head: Head, known: Known) -> None:
         """Let requests of which that is known go the express way."""
-        if head.express is not None and head.express.known is known:
+        service = self.service
+        is_news = head.express is None or head.express.known is not known
+        if not is_news or service.settings.max_header_bytes < _core.MOST_HEAD_BYTES:
             return
-        service, beginning = self.service, head.text + known.text
         form = _core.ExpressForm(
             pipeline=service.pipe,
             keys=known.keys,
             keys_of=known.keys_of,
             node=head.call.node,
-            beginning=beginning,
-            num_bytes=len(head.text) + head.num_body_bytes,
+            head=head.text,
+            text=known.text,
+            num_body_bytes=head.num_body_bytes,
             dtype=known.dtype,
             shape=known.shape,
             reply=known.reply,
-            id=head.request_id or b"",
             seconds=service.http_counts.tally("POST", head.call.route, "200"),
             path=head.path,
         )
@@ -203,7 +206,7 @@ class DirectRequests:
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its answer; with an empty id it gets one."""
 
     __slots__ = ("_begun", "_connection", "_direct", "_request", "head", "id", "start_s")
 
@@ -212,11 +215,11 @@ class Exchange:
         direct: DirectRequests,
         head: Head,
         connection: Connection,
-        id: bytes | None = None,
+        id: bytes,
         start_s: float | None = None,
     ) -> None:
         self.head = head
-        self.id = id or head.request_id or new_id()
+        self.id = id or new_id()
         self.start_s = time.perf_counter() if start_s is None else start_s
         self._direct = direct
         self._connection: Connection | None = connection  # None once it is over

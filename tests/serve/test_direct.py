@@ -243,7 +243,7 @@ def test_ids_lines_and_counts_are_those_of_the_long_way(
     with served.connect() as connection:
         assert {ask(connection, mine).headers["X-Request-Id"] for _ in range(3)} == {"mine"}
         assert len({ask(connection, bad).headers["X-Request-Id"] for _ in range(3)}) == 3
-    eventually(lambda: len(taken) == 4)
+    eventually(lambda: len(taken) == 5)
     eventually(lambda: len(lines_of(caplog)) == 6)
     lines = lines_of(caplog)
     for line in lines:

@@ -116,6 +116,15 @@ def test_a_head_that_is_too_large_stays_refused(serve: Any, taken: list[str]) ->
     assert taken == []
 
 
+def test_lines_that_pass_count_for_the_size_of_a_head(serve: Any, taken: list[str], eventually: Any) -> None:
+    served = serve("Identity", max_header_bytes=500)
+    for _ in range(2):
+        with served.connect() as connection:
+            assert [ask(connection, REQUEST).status for _ in range(2)] == [200, 200]
+        assert served.exchange(post("/v1/pipeline", b"x", Traceparent="a" * 500)).startswith(b"HTTP/1.1 431 ")
+    eventually(lambda: taken == ["direct"] * 3)
+
+
 def test_whoever_runs_at_the_end_is_answered_and_whoever_comes_is_refused(
     serve: Any, probe: Any, eventually: Any
 ) -> None:

@@ -173,13 +173,16 @@ def test_it_is_counted_and_logged_like_others(served: Served, caplog: Any, event
     assert line["request_id"] == answer.headers["x-request-id"]
 
 
-def test_an_id_of_the_client_comes_back(
+def test_requests_with_names_of_their_own_go_the_express_way(
     serve: Any, engine: Replying, taken: list[str], eventually: Any
 ) -> None:
-    data = infer(1).replace(b"Host: x\r\n", b"Host: x\r\nX-Request-Id: mine\r\n")
     with serve(PIPELINE).connect() as connection:
-        assert {ask(connection, data).headers["x-request-id"] for _ in range(4)} == {"mine"}
-    eventually(lambda: taken[-1] == "express")
+        for number in range(5):
+            lines = b"Host: x\r\ntraceparent: 00-%032x-%016x-01\r\nX-Request-Id: r%d\r\n" % ((number,) * 3)
+            answer = ask(connection, infer(number).replace(b"Host: x\r\n", lines))
+            assert answer.headers["x-request-id"] == f"r{number}"
+            assert row_of(answer)[0] == number
+    eventually(lambda: taken == ["direct", "express", "express", "express"])
 
 
 def test_it_is_measured_like_others(served: Served) -> None:

@@ -62,12 +62,12 @@ def form_of(pipe: hami.Pipeline, **more: Any) -> _core.ExpressForm:
         "keys": {"data": b""},
         "keys_of": lambda body: {"data": body},
         "node": None,
-        "beginning": HEAD,
-        "num_bytes": len(HEAD) + 3,
+        "head": HEAD,
+        "text": b"",
+        "num_body_bytes": 3,
         "dtype": None,
         "shape": (),
         "reply": _core.ReplyForm(b"content-type: x/y\r\n"),
-        "id": b"",
         "seconds": _core.BoundedTally(BOUNDS),
         "path": "/v1/pipeline",
     }
@@ -83,13 +83,14 @@ def pipe(clean_registry: None) -> Iterator[hami.Pipeline]:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"num_bytes": len(HEAD) - 1},
+        {"text": b"four"},
+        {"text": b"four", "dtype": "float32", "shape": (0,)},
         {"dtype": "float32", "shape": (1,)},
-        {"dtype": "float32", "shape": (1,), "num_bytes": len(HEAD) + 5},
+        {"dtype": "float32", "shape": (1,), "num_body_bytes": 5},
     ],
 )
 def test_data_that_are_not_the_rest_of_the_request_are_refused(pipe: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="not the whole request"):
+    with pytest.raises(ValueError, match="not the whole body"):
         form_of(pipe, **wrong)
 
 
@@ -156,7 +157,8 @@ def line() -> Iterator[Line]:
 
 
 def test_an_answer_is_whole(pipe: Any, line: Line) -> None:
-    assert line.connection.begin_with(form_of(pipe, id=b"mine"), HEAD + b"abc")
+    named = HEAD.replace(b"\r\n\r\n", b"\r\nX-Request-Id: mine\r\n\r\n")
+    assert line.connection.begin_with(form_of(pipe), named + b"abc")
     head, _, body = line.answer().partition(b"\r\n\r\n")
     assert body == b"abc"
     assert head.split(b"\r\n") == [
@@ -216,17 +218,17 @@ def test_arrays_are_read_from_wherever_they_lie(clean_registry: None, line: Line
     with hami.pipe("Seen") as pipe:
         numbers = np.arange(6, dtype=np.float64).reshape(2, 3)
         for padding in range(8):
-            beginning = HEAD + b" " * padding
+            text = b" " * padding
             form = form_of(
                 pipe,
-                beginning=beginning,
-                num_bytes=len(beginning) + numbers.nbytes,
+                text=text,
+                num_body_bytes=len(text) + numbers.nbytes,
                 keys_of=lambda body: {"data": np.frombuffer(body).reshape(2, 3)},
                 dtype="float64",
                 shape=(2, 3),
                 reply=_core.ReplyForm(b"", b"text", "float64", (2, 3)),
             )
-            assert line.connection.begin_with(form, beginning + numbers.tobytes())
+            assert line.connection.begin_with(form, HEAD + text + numbers.tobytes())
             body = line.answer().partition(b"\r\n\r\n")[2]
             assert body == b"text" + numbers.tobytes()
             wait_until(line.is_free)
