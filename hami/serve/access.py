@@ -32,7 +32,8 @@ def header_of(scope: Scope, name: bytes) -> bytes | None:
 
 def given_id(header: bytes | None) -> bytes | None:
     """Return the id that a client gave its request, None unless that is a plain word."""
-    return header if header is not None and _GOOD_ID.fullmatch(header) else None
+    word = (header or b"").strip(b" \t")  # the parser leaves what stands behind it
+    return word if _GOOD_ID.fullmatch(word) else None
 
 
 def new_id() -> bytes:

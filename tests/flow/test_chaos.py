@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from chaos import TABLE, Chaos
 
+from hami import _core
+
 NUM_REQUESTS = int(os.environ.get("HAMI_CHAOS_REQUESTS", "10000"))
 SEED = int(os.environ.get("HAMI_CHAOS_SEED", "1"))
 REQUESTS_A_ROUND = max(1000, NUM_REQUESTS // 200)
@@ -62,6 +64,7 @@ def test_every_request_ends_once_and_right_whatever_happens(
     growth = resident_mb() - after_warm_up
     print(f"seed {SEED}: {dict(chaos.outcomes)}, {growth:+.1f} MB after warm-up")
     assert sum(chaos.outcomes.values()) >= NUM_REQUESTS
-    assert growth < MOST_MB
+    # A sanitizer keeps memory of its own for what the process does, in large steps.
+    assert growth < MOST_MB or "sanitizer" in _core.build_facts()
     kinds = {"answered", "InjectedError", "DeadlineExceeded", "CancelledError", "Closed"}
     assert kinds <= set(chaos.outcomes), chaos.outcomes
