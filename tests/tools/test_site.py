@@ -116,6 +116,11 @@ def test_the_search_knows_every_error(site: Path) -> None:
     assert [code for code in all_codes() if f"docs/errors.html#{code}" not in places] == []
 
 
+SEARCH_IS_READY = """
+() => !document.querySelector(".md-search-result__meta").textContent.includes("Initializing")
+"""
+
+
 @pytest.mark.skipif(not CHROMIUM.is_file(), reason=f"needs {CHROMIUM}")
 def test_a_page_from_disk_finds_an_error_and_asks_nobody(site: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -126,7 +131,10 @@ def test_a_page_from_disk_finds_an_error_and_asks_nobody(site: Path) -> None:
         page.on("request", lambda request: problems.append(request.url))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto((site / "index.html").as_uri())
-        page.fill(".md-search__input", "config-unknown-key")
+        # What is typed before the search has read its index is lost, and the first letter makes it read.
+        page.fill(".md-search__input", "c")
+        page.wait_for_function(SEARCH_IS_READY, timeout=WAIT_MS)
+        page.locator(".md-search__input").press_sequentially("onfig-unknown-key")
         found = page.wait_for_selector(
             "a.md-search-result__link[href*='#config-unknown-key']", timeout=WAIT_MS
         )
