@@ -85,7 +85,7 @@ def responses(received: bytes) -> list[tuple[int, bytes, str | None]]:
 @pytest.fixture
 def both(serve: Callable[..., Served]) -> list[Served]:
     """A server that knows the request, and one that never learns."""
-    knowing, strange = (serve("Identity", timeout_s=0.2) for _ in range(2))
+    knowing, strange = (serve("Identity", timeout_s=1) for _ in range(2))
     strange.server.config.http_protocol_class.direct.learn = lambda *_: None
     for served in (knowing, strange):
         for _ in range(3):
