@@ -92,15 +92,15 @@ void AnswerQueue::close() {
   deliver();
 }
 
-PyObject* failure_object(const std::exception_ptr& error) noexcept {
-  PyObject* made = exception_object(error, {});
+PyObject* failure_object(const std::exception_ptr& error,
+                         const FailureSite::Shared& site) noexcept {
+  PyObject* made = exception_object(error, site);
   // When it cannot be made, whatever kept it from being made is the answer: there must be one.
   return made == nullptr ? take_exception() : made;
 }
 
 PyObject* failure_object(const Request& request, const std::exception_ptr& error) noexcept {
-  PyObject* made = exception_object(error, request.site);
-  if (made == nullptr) made = take_exception();
+  PyObject* made = failure_object(error, request.site);
   if (request.error != nullptr) report_failure(made, request.site);
   return made;
 }

@@ -39,7 +39,8 @@ class QueuedAnswer : public Completion {
 // the second form is for one that did not get into it. A new reference, never null. REQUIRES: the
 // GIL.
 PyObject* failure_object(const Request& request, const std::exception_ptr& error) noexcept;
-PyObject* failure_object(const std::exception_ptr& error) noexcept;
+PyObject* failure_object(const std::exception_ptr& error,
+                         const FailureSite::Shared& site = {}) noexcept;
 
 // The answers for one event loop. Whoever answers a request leaves it here without the GIL, which
 // the loop holds most of the time, and wakes the loop once for all that come until it looks.

@@ -78,10 +78,7 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self.express is not None:
-            taken = self.express.begin(data)
-            if taken:
-                if taken > 1:
-                    self.direct.keep_time()
+            if self._is_taken(self.express.begin(data)):
                 return
             if self.express.is_running:
                 self.express.watch()
@@ -149,11 +146,14 @@ class Protocol(HttpToolsProtocol):
             except OSError:
                 return False  # there are no descriptors left for a second one
         self.last_express = head, express.known
-        taken = self.express.begin_with(express.form, data)
-        if taken > 1:
-            self.direct.keep_time()
-        if taken and self.timeout_keep_alive_task is None:
+        is_taken = self._is_taken(self.express.begin_with(express.form, data))
+        if is_taken and self.timeout_keep_alive_task is None:
             self._set_keep_alive(self.timeout_keep_alive)
+        return is_taken
+
+    def _is_taken(self, taken: int) -> bool:
+        if taken > 1:  # no other one runs, so nobody may keep the time
+            self.direct.keep_time()
         return taken > 0
 
     def express_ended(
